@@ -38,7 +38,8 @@ static __always_inline __u64 keep_stack(struct thread_state *state, __u64 hash, 
 		       0;
 }
 
-static void add_copy_site(struct cowprof_copy_site_key *key, __u64 copies)
+// Whether it has a row.
+static int add_copy_site(struct cowprof_copy_site_key *key, __u64 copies)
 {
 	struct cowprof_copy_site one = { .copies = copies,
 					 .samples = 1,
@@ -49,17 +50,18 @@ static void add_copy_site(struct cowprof_copy_site_key *key, __u64 copies)
 		__sync_fetch_and_add(&place_rows_left, -1);
 		if (key->stack)
 			announce_news();
-		return;
+		return 1;
 	}
 	if (!site)
 		site = bpf_map_lookup_elem(&copy_sites, key);
 	if (!site) {
 		__sync_fetch_and_add(&losses.place_rows_dropped, copies);
-		return;
+		return 0;
 	}
 	__sync_fetch_and_add(&site->copies, copies);
 	__sync_fetch_and_add(&site->samples, 1);
 	__sync_fetch_and_add(&site->squares, copies * copies);
+	return 1;
 }
 
 static void plan_next_sample(struct thread_state *state)
@@ -85,7 +87,7 @@ static __noinline int sample_copy_site(struct thread_state *state)
 {
 	struct cause_slot *slot = &state->slots[state->slot & (COWPROF_THREAD_SLOTS - 1)];
 	struct cowprof_copy_site_key key = { .cause = slot->key };
-	__u64 hash;
+	__u64 copies = state->gap ? state->gap : 1, hash;
 
 	key.cause.ip = state->ip; // without an image, too: user space names its symbol
 	if (state->image && state->looked)
@@ -95,12 +97,10 @@ static __noinline int sample_copy_site(struct thread_state *state)
 		return 0;
 	}
 	hash = walk_frames();
-	if (hash) {
+	if (hash)
 		key.stack = keep_stack(state, hash, &stacks);
-		if (!key.stack) // counted, but without a line
-			__sync_fetch_and_add(&losses.place_rows_dropped, state->gap);
-	}
-	add_copy_site(&key, state->gap ? state->gap : 1);
+	if (add_copy_site(&key, copies) && hash && !key.stack) // counted, but without a line
+		__sync_fetch_and_add(&losses.place_rows_dropped, copies);
 	plan_next_sample(state);
 	return 0;
 }

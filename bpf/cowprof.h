@@ -13,7 +13,8 @@ enum {
 	COWPROF_RING_BYTES = 1 << 20,
 	COWPROF_PAGE_RING_BYTES = 4 << 20,
 	COWPROF_REGION_SHIFT = 21, // a region is 2 MiB
-	COWPROF_RECENT_COPIES = 16, // power of two
+	COWPROF_RECENT_COPIES = 16, // of a process; power of two
+	COWPROF_RECENT_SLOTS = 4096, // power of two
 	COWPROF_COMM_BYTES = 16,
 	COWPROF_MAX_FREED_REGIONS = 16384, // of all living processes together
 	COWPROF_MAX_FREED_PARTS = 16384, // pages that were free in part, of all processes together
@@ -71,10 +72,7 @@ struct cowprof_process_row {
 	unsigned int serial; // creation order; stands for the process in region and cause keys
 	int exit_code; // as wait(2) reports it
 	char comm[COWPROF_COMM_BYTES]; // as of fork, last exec or exit
-	// Latest copies, hashed by page; detects the copy that the kernel discards when two threads
-	// fault on one page at once.
-	unsigned long long recent[COWPROF_RECENT_COPIES];
-	unsigned int forks; // children forked so far; a fork makes a page copyable again
+	unsigned int execs; // as the kernel counts them
 	unsigned int image; // key of its cowprof_image; 0: not Python, or not known yet
 	unsigned int heap; // enum cowprof_heap
 	unsigned int vforked; // it had its parent's memory itself at the fork, and no copy of it

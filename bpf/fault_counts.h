@@ -15,7 +15,14 @@ enum {
 	FAULT_WRITE = 2,
 	GFP_MOVABLE_USER = 0x2 | 0x8, // HIGHMEM | MOVABLE: set for pages of user memory
 	GFP_ZERO = 0x100,
+	PF_MEMALLOC = 0x800, // of a task: it is reclaiming memory
 };
+
+// A bit of the running kernel.
+#define GFP(name)                                                                    \
+	(1u << (bpf_core_enum_value_exists(enum ___gfp_bits, ___GFP_##name##_BIT) ?  \
+			bpf_core_enum_value(enum ___gfp_bits, ___GFP_##name##_BIT) : \
+			___GFP_##name##_BIT))
 
 // The user registers identify a fault: they stay the same until the thread resumes.
 static __always_inline void take_registers(struct thread_state *state, struct pt_regs *user_regs)
@@ -54,41 +61,93 @@ static __always_inline void touch_region(struct thread_state *state)
 		add_region(key);
 }
 
-// Two threads that write one shared page at once both allocate and copy; wp_page_copy() rechecks
-// the PTE under its lock and discards one copy. Detects the second: another thread of the process
-// copied the same page recently, and the process has not forked since. Only a fork makes an
-// anonymous page copyable again.
-static int lost_race(struct cowprof_process_row *row, __u64 address, __u32 tid)
-{
-	__u64 page = address >> 12;
-	__u64 key = page << 28 | (__u64)(row->forks & 63) << 22;
-	__u64 *slot = &row->recent[page & (COWPROF_RECENT_COPIES - 1)];
-	__u64 old = __sync_lock_test_and_set(slot, key | (tid & 0x3fffff));
-
-	if (!row->serial) // the overflow row mixes address spaces
-		return 0;
-	return (old ^ key) >> 22 == 0 && (old & 0x3fffff) != (tid & 0x3fffff);
-}
-
-// Counts an allocation for a page that was not present, other than a single zeroed page: a private
-// copy of a file page, shared memory, a page from swap, or a new huge page.
-static void count_missing(struct task_struct *task, struct cowprof_process_row *row,
-			  struct thread_state *state, unsigned int order)
+// What the address of the fault belongs to. It cannot be looked up while another thread holds or
+// awaits mmap_lock for writing (-EBUSY): then what the thread last found in this region, or else
+// `unknown`. After touch_region().
+static enum mapping mapping_at(struct task_struct *task, struct thread_state *state,
+			       enum mapping unknown)
 {
 	enum mapping mapping = MAPPING_OTHER;
 
-	// bpf_find_vma() exists since 5.17 (7c7e3d31e785); without it these pages are not counted.
-	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_find_vma))
-		bpf_find_vma(task, state->address, classify_mapping, &mapping, 0);
+	// bpf_find_vma() exists since 5.17 (7c7e3d31e785).
+	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_find_vma))
+		return MAPPING_OTHER;
+	if (bpf_find_vma(task, state->address, classify_mapping, &mapping, 0) == -EBUSY)
+		return state->mapping_region == state->last_region ? state->mapping : unknown;
+	state->mapping = mapping;
+	state->mapping_region = state->last_region;
+	return mapping;
+}
+
+// Counts a page of order 0 for an address that had none, other than a zeroed page: a private copy
+// of a file page, shared memory, or a page from swap.
+static void count_missing(struct task_struct *task, struct cowprof_process_row *row,
+			  struct thread_state *state)
+{
+	enum mapping mapping = mapping_at(task, state, MAPPING_OTHER);
+
 	if (mapping == MAPPING_SHM)
-		__sync_fetch_and_add(&row->counts.shm_pages, 1ull << order);
-	else if (mapping == MAPPING_ANONYMOUS && order)
-		__sync_fetch_and_add(&row->counts.zero_fill_pages, 1ull << order);
+		__sync_fetch_and_add(&row->counts.shm_pages, 1);
 	else if (mapping == MAPPING_ANONYMOUS)
 		__sync_fetch_and_add(&row->counts.swap_ins, 1);
 	else if (mapping == MAPPING_PRIVATE_FILE && state->write)
 		// do_cow_fault() allocates its own page before any for the page cache.
 		__sync_fetch_and_add(&row->counts.file_copies, 1);
+}
+
+// ---- Huge pages ----
+
+// The kernel allocates a huge page before it charges the memory cgroup, and takes a smaller one if
+// there is no room for it (do_huge_pmd_anonymous_page(), alloc_anon_folio(),
+// shmem_alloc_and_add_folio()). So a huge page counts from the thread's next fault or the next tick
+// on. A tick within the fault counts one too many.
+
+// After close_fault(). `upgrade`: in the place of a page of zeroes.
+static __noinline int note_huge(struct task_struct *task, struct thread_state *state,
+				unsigned int order, int upgrade)
+{
+	struct cowprof_process_row *row = bpf_map_lookup_elem(&processes, &state->process);
+	enum mapping mapping = mapping_at(task, state, MAPPING_ANONYMOUS);
+	__u32 pages = 1u << (order & 31);
+
+	if (row)
+		settle_huge(row, state);
+	if (mapping != MAPPING_ANONYMOUS && mapping != MAPPING_SHM) {
+		state->pending = 1; // of the page cache, or of hugetlb, which has its own program
+		return 0;
+	}
+	state->huge_is = mapping == MAPPING_SHM ? HUGE_SHM : upgrade ? HUGE_UPGRADE : HUGE_NEW;
+	barrier();
+	state->huge = pages;
+	if (mapping == MAPPING_ANONYMOUS && !state->huge_refused)
+		add_to_sample(state, pages);
+	return 0;
+}
+
+// The last fault got a huge page and nothing smaller.
+static __noinline int keep_huge(struct thread_state *state)
+{
+	struct cowprof_process_row *row = bpf_map_lookup_elem(&processes, &state->process);
+
+	if (state->huge_refused && state->huge_is != HUGE_SHM)
+		state->new_pages += 1u << (state->pending - 1 & 31); // of the next sample
+	state->huge_refused = 0;
+	if (row)
+		settle_huge(row, state);
+	return 0;
+}
+
+// Whether this page takes the place of the huge one. No other allocation of the same system call
+// does: a small page of anonymous memory is zeroed.
+static __noinline int replaces_huge(struct thread_state *state, unsigned int order,
+				    unsigned int gfp)
+{
+	if (order + 1 >= state->pending ||
+	    (!order && state->huge_is != HUGE_SHM && !(gfp & GFP_ZERO)))
+		return 0;
+	state->huge_refused = 1;
+	take_huge(state);
+	return 1;
 }
 
 // Counts a copy under the cause that memory gives. `told`: the instruction has given it already, and
@@ -168,33 +227,40 @@ static __noinline int count_copy_out_of_line(struct thread_state *state)
 
 // An allocation belongs to the pending fault only while the user registers are still those of the
 // fault; a later system call has others. A fault in kernel mode has the registers of its system
-// call throughout, and after a reuse that call may go on to fill the page cache. Read-ahead
-// allocates with __GFP_NORETRY, which a copy never does (a new huge page may).
+// call throughout, which may go on to fill the page cache: to write into it (__GFP_WRITE), or by
+// read-ahead (__GFP_NORETRY, as a copy never has; a huge page has __GFP_NOMEMALLOC as well). Within
+// a fault the kernel may move a page to the thread's node (alloc_misplaced_dst_folio();
+// alloc_pages_mpol() allocates a new huge page with both bits), and reclaim memory by compressing
+// it.
 static __always_inline int belongs_to_fault(struct task_struct *task, struct thread_state *state,
-					    unsigned int gfp)
+					    unsigned int order, unsigned int gfp)
 {
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
-	unsigned int noretry = 1u << 16;
+	unsigned int noretry = GFP(NORETRY);
 
-	if (bpf_core_enum_value_exists(enum ___gfp_bits, ___GFP_NORETRY_BIT))
-		noretry = 1u << bpf_core_enum_value(enum ___gfp_bits, ___GFP_NORETRY_BIT);
-	if (state->kernel_mode && state->present && gfp & noretry)
+	if (gfp & GFP(THISNODE) && (!order || !(gfp & noretry)))
 		return 0;
-	return same_registers(state, regs);
+	if (state->kernel_mode &&
+	    (gfp & GFP(WRITE) || (gfp & noretry && (state->present || !(gfp & GFP(NOMEMALLOC))))))
+		return 0;
+	return !(task->flags & PF_MEMALLOC) && same_registers(state, regs);
 }
 
-// Closes the pending fault that this allocation of user memory belongs to and returns its thread,
-// or NULL.
-static __always_inline struct thread_state *close_fault(struct task_struct *task, unsigned int gfp)
+// Returns the thread whose pending fault this allocation of user memory is for, or NULL. The fault
+// stays pending if the page is huge: a smaller one may take its place.
+static __always_inline struct thread_state *close_fault(struct task_struct *task,
+							unsigned int order, unsigned int gfp)
 {
 	struct thread_state *state;
 
 	if ((gfp & GFP_MOVABLE_USER) != GFP_MOVABLE_USER)
 		return 0;
 	state = existing_state(task);
-	if (!state || !state->pending || !belongs_to_fault(task, state, gfp))
+	if (!state || !state->pending || !belongs_to_fault(task, state, order, gfp))
 		return 0;
-	state->pending = 0;
+	if (state->pending > 1 && !replaces_huge(state, order, gfp))
+		return 0;
+	state->pending = order ? 1 + (order & 31) : 0;
 	touch_region(state);
 	return state;
 }

@@ -66,13 +66,18 @@ static __noinline int sample_growth(struct thread_state *state)
 	return 0;
 }
 
-// Counts new zero-filled pages of the pending fault.
-static __always_inline void count_new(struct thread_state *state, __u32 pages)
+static __always_inline void add_to_sample(struct thread_state *state, __u32 pages)
 {
-	state->zero_fill_pages.now += pages;
 	state->new_pages += pages;
 	if (state->new_pages > state->new_gap)
 		sample_growth(state);
+}
+
+// Counts a new zero-filled page of the pending fault.
+static __always_inline void count_new(struct thread_state *state)
+{
+	state->zero_fill_pages.now++;
+	add_to_sample(state, 1);
 }
 
 #endif

@@ -108,6 +108,7 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct mm_struct *mm;
 	__u32 self_exec_id;
+	unsigned int flags;
 } CORE;
 
 struct mm_struct {
@@ -240,10 +241,13 @@ struct bpf_iter__task {
 	struct task_struct *task;
 } CORE;
 
-// Since 6.9 gfp bits are an enum whose values depend on the configuration. Before, ___GFP_NORETRY
-// was a macro, 0x10000.
+// Since 6.9 gfp bits are an enum whose values depend on the configuration. Before, they were macros
+// with these values.
 enum ___gfp_bits {
+	___GFP_WRITE_BIT = 12,
 	___GFP_NORETRY_BIT = 16,
+	___GFP_NOMEMALLOC_BIT = 19,
+	___GFP_THISNODE_BIT = 21,
 };
 
 #endif

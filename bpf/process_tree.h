@@ -9,17 +9,16 @@ int wake_at_fork; // asked for by user space, once: who held a lock then is know
 __u32 last_serial;
 __u32 ended_since_pull; // processes; reset by user space
 
-static void add_child(struct thread_state *parent, struct task_struct *child, int vforked)
+// `parent`: the forking thread's state; NULL if there was no memory for it.
+static void add_child(struct cowprof_process_row *forker, struct thread_state *parent,
+		      struct task_struct *child, int vforked)
 {
 	struct cowprof_process_key key = key_of(child);
-	struct cowprof_process_row *forker = bpf_map_lookup_elem(&processes, &parent->process);
 	struct cowprof_process_row *row;
 	struct thread_state *state;
 	__u32 serial;
 
-	if (!forker)
-		return;
-	__sync_fetch_and_add(&forker->forks, 1);
+	forget_copies(forker->serial);
 	__sync_fetch_and_add(tracked_slot(child), 1);
 	// The scan may have found the child before this program runs.
 	if (bpf_map_update_elem(&processes, &key, &zero_row, BPF_NOEXIST) == -EEXIST)
@@ -35,7 +34,8 @@ static void add_child(struct thread_state *parent, struct task_struct *child, in
 	row->image = image_of(forker);
 	serial = row->serial ? row->serial : __sync_fetch_and_add(&last_serial, 1) + 1;
 	if (!vforked) {
-		row->heap = walk_heap(parent, forker->serial, serial);
+		row->heap = parent ? walk_heap(parent, forker->serial, serial) :
+				     COWPROF_HEAP_FORGOTTEN;
 		if (forker->heap != COWPROF_HEAP_UNKNOWN) {
 			forker->heap = COWPROF_HEAP_FORGOTTEN;
 			__sync_fetch_and_add(&heaps_unsure, 1);
@@ -71,6 +71,7 @@ PROG_TWICE("?tp_btf/sched_process_fork", process_fork, struct task_struct *paren
 	   struct task_struct *child)
 {
 	struct cowprof_fork_seen *seen;
+	struct cowprof_process_row *forker;
 	struct cowprof_event *event;
 	struct thread_state *state;
 	int vforked;
@@ -80,14 +81,16 @@ PROG_TWICE("?tp_btf/sched_process_fork", process_fork, struct task_struct *paren
 	vforked = kernel_reads ? BPF_CORE_READ(child, mm) == BPF_CORE_READ(parent, mm) :
 				 child->mm == parent->mm; // vfork() shares memory, and copies none
 	state = state_of(parent);
-	if (state) {
+	forker = state ? bpf_map_lookup_elem(&processes, &state->process) : row_of(parent);
+	if (forker) {
 		if (is_added(child))
 			return 0;
-		add_child(state, child, vforked);
+		add_child(forker, state, child, vforked);
+		if (vforked || !wake_at_fork || !__sync_lock_test_and_set(&wake_at_fork, 0))
+			return 0;
 		event = new_event(COWPROF_FORK, id_of(child));
 		if (event)
-			submit(event, !vforked && wake_at_fork &&
-					      __sync_lock_test_and_set(&wake_at_fork, 0));
+			submit(event, 1);
 		return 0;
 	}
 	seen = scanning ? new_record(struct cowprof_fork_seen, COWPROF_FORK_SEEN, id_of(child)) : 0;
@@ -101,21 +104,22 @@ PROG_TWICE("?tp_btf/sched_process_fork", process_fork, struct task_struct *paren
 PROG_TWICE("?tp_btf/sched_process_exec", process_exec, struct task_struct *task)
 {
 	struct thread_state *state = state_of(task);
-	struct cowprof_process_row *row;
+	struct cowprof_process_row *row = row_of(task);
 	struct cowprof_exec *exec;
 
-	if (!state || state->execs == task->self_exec_id)
+	if (!row || row->execs == task->self_exec_id)
 		return 0;
-	state->execs = task->self_exec_id; // already incremented by this exec
-	row = bpf_map_lookup_elem(&processes, &state->process);
-	if (row) { // another program: its image is unknown
-		bpf_map_delete_elem(&learned_images, &row->serial);
-		bpf_map_delete_elem(&mallocs, &row->serial);
-		row->image = state->image = 0;
-		row->heap = COWPROF_HEAP_UNKNOWN; // it has inherited nothing
+	row->execs = task->self_exec_id; // already incremented by this exec
+	// Another program: its image is unknown.
+	bpf_map_delete_elem(&learned_images, &row->serial);
+	bpf_map_delete_elem(&mallocs, &row->serial);
+	row->image = 0;
+	row->heap = COWPROF_HEAP_UNKNOWN; // it has inherited nothing
+	if (state) {
+		state->image = 0;
+		for (int i = 0; i < COWPROF_THREAD_SLOTS; i++) // nor what its instructions tell
+			state->slots[i].verdicts_known = verdicts_known - 1;
 	}
-	for (int i = 0; i < COWPROF_THREAD_SLOTS; i++) // what its instructions tell is unknown, too
-		state->slots[i].verdicts_known = verdicts_known - 1;
 	exec = new_record(struct cowprof_exec, COWPROF_EXEC, id_of(task));
 	if (!exec)
 		return 0;
@@ -136,19 +140,17 @@ PROG_TWICE("?tp_btf/sched_process_exec", process_exec, struct task_struct *task)
 // write the same values twice.
 PROG_TWICE("?tp_btf/sched_process_exit", process_exit, struct task_struct *task)
 {
-	struct cowprof_process_row *row = row_of(task);
+	struct cowprof_process_row *row = row_of(task), *counted_in;
+	struct thread_state *state = existing_state(task);
 	struct cowprof_event *event;
-	struct thread_state *state;
 	int many;
 
-	if (!row)
-		return 0;
-	state = existing_state(task);
-	if (state) {
-		settle(row, state);
+	counted_in = state ? bpf_map_lookup_elem(&processes, &state->process) : 0;
+	if (state && counted_in) { // the process's own row, or the overflow row
+		settle(counted_in, state);
 		flush_pages(state);
 	}
-	if (THROUGH(task, signal, live.counter) || row->exited_ns)
+	if (!row || THROUGH(task, signal, live.counter) || row->exited_ns)
 		return 0;
 	row->exit_code = THROUGH(task, signal, group_exit_code);
 	if (!row->exit_code)
@@ -161,13 +163,15 @@ PROG_TWICE("?tp_btf/sched_process_exit", process_exit, struct task_struct *task)
 		cause_rows_left = place_rows_left = COWPROF_MAX_CAUSE_ROWS;
 		many = 1;
 	}
+	// The next tick reads the row. Wake user space at once for a process killed by a signal: the
+	// recorder may be the next victim.
+	if (!many && !(row->exit_code & 0x7f))
+		return 0;
 	event = new_event(COWPROF_EXIT, row->id);
 	if (!event)
 		return 0;
 	event->code = row->exit_code;
-	// Wake user space at once for a process killed by a signal: the recorder may be the next
-	// victim.
-	submit(event, many || row->exit_code & 0x7f);
+	submit(event, 1);
 	return 0;
 }
 

@@ -169,18 +169,22 @@ PROG_TWICE("?tp_btf/mm_page_alloc", other_page_alloc, struct page *page, unsigne
 	   unsigned int gfp, int migratetype)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread_state *state = close_fault(task, gfp);
+	struct thread_state *state = close_fault(task, order, gfp);
 	struct cowprof_process_row *row;
 
 	if (!state || state->replacing)
 		return 0;
+	if (order) {
+		note_huge(task, state, order, state->present && !faults_by_event);
+		return 0;
+	}
 	if (gfp & GFP_ZERO) {
-		count_new(state, 1u << (order & 31));
+		count_new(state);
 		return 0;
 	}
 	row = bpf_map_lookup_elem(&processes, &state->process);
 	if (row)
-		count_missing(task, row, state, order);
+		count_missing(task, row, state);
 	return 0;
 }
 

@@ -20,11 +20,9 @@ struct fault_event {
 static void open_unknown_fault(struct thread_state *state, struct pt_regs *user_regs, __u64 address,
 			       int kernel_mode)
 {
-	struct cowprof_process_row *row =
-		kernel_mode ? bpf_map_lookup_elem(&processes, &state->process) : 0;
-
-	if (row)
-		__sync_fetch_and_add(&row->counts.kernel_faults, 1);
+	if (state->pending > 1)
+		keep_huge(state);
+	state->kernel_faults.now += kernel_mode;
 	state->faults.now++;
 	state->address = address;
 	take_registers(state, user_regs);
@@ -51,22 +49,16 @@ int fault_event(struct fault_event *event)
 	return 0;
 }
 
-// While another thread holds mmap_lock for writing, the address cannot be looked up (-EBUSY); it is
-// taken for anonymous memory, the most common case.
-static void count_unknown(struct task_struct *task, struct thread_state *state, unsigned int order)
+static void count_unknown(struct task_struct *task, struct thread_state *state)
 {
 	struct cowprof_process_row *row = bpf_map_lookup_elem(&processes, &state->process);
-	enum mapping mapping = MAPPING_OTHER;
+	enum mapping mapping = mapping_at(task, state, MAPPING_ANONYMOUS); // the most common case
 
 	if (!row)
 		return;
-	if (bpf_find_vma(task, state->address, classify_mapping, &mapping, 0) == -EBUSY)
-		mapping = MAPPING_ANONYMOUS;
 	if (mapping == MAPPING_SHM)
-		__sync_fetch_and_add(&row->counts.shm_pages, 1ull << order);
-	else if (mapping == MAPPING_ANONYMOUS && order)
-		__sync_fetch_and_add(&row->counts.zero_fill_pages, 1ull << order);
-	else if (mapping != MAPPING_OTHER && !order && !lost_race(row, state->address, task->pid))
+		__sync_fetch_and_add(&row->counts.shm_pages, 1);
+	else if (mapping != MAPPING_OTHER && !lost_race(state->serial, state->address, task->pid))
 		count_copy_out_of_line(state);
 }
 
@@ -74,14 +66,16 @@ PROG_TWICE("?tp_btf/mm_page_alloc", event_page_alloc, struct page *page, unsigne
 	   unsigned int gfp, int migratetype)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread_state *state = close_fault(task, gfp);
+	struct thread_state *state = close_fault(task, order, gfp);
 
 	if (!state)
 		return 0;
-	if (gfp & GFP_ZERO)
-		count_new(state, 1u << (order & 31));
+	if (order)
+		note_huge(task, state, order, 0);
+	else if (gfp & GFP_ZERO)
+		count_new(state);
 	else
-		count_unknown(task, state, order);
+		count_unknown(task, state);
 	return 0;
 }
 

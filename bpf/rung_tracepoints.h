@@ -7,15 +7,11 @@
 static __always_inline int open_fault(struct thread_state *state, __u64 address,
 				      struct pt_regs *user_regs, __u64 error_code, int kernel_mode)
 {
-	struct cowprof_process_row *row;
-
 	if (state->reading)
 		return 0;
-	if (kernel_mode) {
-		row = bpf_map_lookup_elem(&processes, &state->process);
-		if (row)
-			__sync_fetch_and_add(&row->counts.kernel_faults, 1);
-	}
+	if (state->pending > 1)
+		keep_huge(state);
+	state->kernel_faults.now += kernel_mode;
 	state->present = !!(error_code & FAULT_PRESENT);
 	state->write = !!(error_code & FAULT_WRITE);
 	state->faults.now++;
@@ -54,50 +50,38 @@ int BPF_PROG(fault_kernel, unsigned long address, struct pt_regs *regs, unsigned
 }
 
 // Counts an allocation that filled a missing page or replaced the shared zero page.
-static __noinline int count_other(struct task_struct *task, struct thread_state *state,
-				  unsigned int order)
+static __noinline int count_other(struct task_struct *task, struct thread_state *state)
 {
 	struct cowprof_process_row *row = bpf_map_lookup_elem(&processes, &state->process);
 
 	if (!row)
 		return 0;
 	if (!state->present)
-		count_missing(task, row, state, order);
+		count_missing(task, row, state);
 	else
 		__sync_fetch_and_add(&row->counts.zero_upgrades, 1);
 	return 0;
-}
-
-// Whether the kernel will discard the copy, because another thread copied the page first.
-static __noinline int is_discarded(struct task_struct *task, struct thread_state *state)
-{
-	struct cowprof_process_row *row = bpf_map_lookup_elem(&processes, &state->process);
-
-	return !row || lost_race(row, state->address, task->pid);
 }
 
 PROG_TWICE("?tp_btf/mm_page_alloc", page_alloc, struct page *page, unsigned int order,
 	   unsigned int gfp, int migratetype)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread_state *state = close_fault(task, gfp);
+	struct thread_state *state = close_fault(task, order, gfp);
 	unsigned int zeroed = gfp & GFP_ZERO;
 
 	if (!state)
 		return 0;
-	// The two most frequent cases need no row: a new page, and a copy by a single-threaded
-	// process outside system calls.
-	if (order == 0 && !state->present && zeroed) {
-		count_new(state, 1);
-		return 0;
-	}
-	if (order || !state->present || zeroed) {
-		count_other(task, state, order);
-		return 0;
-	}
-	if ((state->kernel_mode || task->signal->nr_threads != 1) && is_discarded(task, state))
-		return 0;
-	count_copy(state);
+	// A new page and a copy, the two most frequent cases, need no row.
+	if (order)
+		note_huge(task, state, order, state->present);
+	else if (!state->present && zeroed)
+		count_new(state);
+	else if (!state->present || zeroed)
+		count_other(task, state);
+	else if ((!state->kernel_mode && task->signal->nr_threads == 1) ||
+		 !lost_race(state->serial, state->address, task->pid))
+		count_copy(state);
 	return 0;
 }
 

@@ -78,7 +78,7 @@ struct thread_state {
 	__u64 address;
 	__u64 ip, sp, call; // user registers; those of the system call if the kernel faulted
 	cowprof_region_key last_region;
-	__u8 pending;
+	__u8 pending; // 1 + n: a page of order n > 0 was allocated for it, and a smaller one may follow
 	__u8 present, write; // from the error code
 	__u8 kernel_mode;
 	__u8 reading; // a probe reads user memory; ignore faults it causes
@@ -97,6 +97,13 @@ struct thread_state {
 	__u32 logged, pages_flushed; // entries of the log; those of them that were sent
 	__u32 new_pages, new_gap; // see growth_site.h
 
+	struct own_count kernel_faults;
+	__u32 huge; // small pages in the huge page of the last fault that got one, until it is counted
+	__u8 huge_is; // enum huge_page
+	__u8 huge_refused; // the cgroup had no room for it
+	__u16 mapping; // enum mapping, of the region that was looked up last
+	cowprof_region_key mapping_region;
+
 	struct cause_slot slots[COWPROF_THREAD_SLOTS];
 	__u64 words[4]; // memory at the address before the write
 	__u64 type; // address of the type of the object that the last looked-at copy hit; 0: unknown
@@ -104,7 +111,6 @@ struct thread_state {
 	__u32 gap, period; // of samples
 	__u32 samples; // taken so far
 	__u32 new_period;
-	__u32 execs;
 	__u64 sampled_ns, new_sampled_ns;
 	struct cowprof_page_log log;
 	struct heap_walk walk;
@@ -177,8 +183,9 @@ static struct thread_state *new_state(struct task_struct *task)
 		return 0;
 	state = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!state) {
-		// Since f484f4a3e058 (6.19) the memory comes from kmalloc_nolock(), which may fail
-		// at any time and always fails on a CPU without CMPXCHG16B.
+		// The memory comes from a small reserve, which is refilled as far as the thread's
+		// memory cgroup has room; since f484f4a3e058 (6.19) from kmalloc_nolock(), which
+		// may fail at any time and always fails on a CPU without CMPXCHG16B.
 		__sync_fetch_and_add(&losses.threads_refused, 1);
 		return 0;
 	}
@@ -274,6 +281,35 @@ static void settle_slot(struct cowprof_process_row *row, struct cause_slot *slot
 	settle_slot_count(row, slot, &slot->told, 1);
 }
 
+enum huge_page {
+	HUGE_NEW,
+	HUGE_UPGRADE, // in the place of the shared huge page of zeroes
+	HUGE_SHM,
+};
+
+// Whoever takes the huge page counts it or, if smaller ones took its place, drops it.
+static __u32 take_huge(struct thread_state *state)
+{
+	__u32 pages = READ_ONCE(state->huge);
+
+	return pages && __sync_val_compare_and_swap(&state->huge, pages, 0) == pages ? pages : 0;
+}
+
+static void settle_huge(struct cowprof_process_row *row, struct thread_state *state)
+{
+	int upgrade = state->huge_is == HUGE_UPGRADE;
+	__u32 pages = take_huge(state);
+
+	if (!pages)
+		return;
+	if (state->huge_is == HUGE_SHM) {
+		__sync_fetch_and_add(&row->counts.shm_pages, pages);
+		return;
+	}
+	__sync_fetch_and_add(&row->counts.zero_fill_pages, pages - upgrade);
+	__sync_fetch_and_add(&row->counts.zero_upgrades, upgrade);
+}
+
 struct settling {
 	struct cowprof_process_row *row;
 	struct thread_state *state;
@@ -294,10 +330,13 @@ static void settle(struct cowprof_process_row *row, struct thread_state *state)
 
 	if ((count = take(&state->faults)))
 		__sync_fetch_and_add(&row->counts.faults, count);
+	if ((count = take(&state->kernel_faults)))
+		__sync_fetch_and_add(&row->counts.kernel_faults, count);
 	if ((count = take(&state->write_protect_faults)))
 		__sync_fetch_and_add(&row->counts.write_protect_faults, count);
 	if ((count = take(&state->zero_fill_pages)))
 		__sync_fetch_and_add(&row->counts.zero_fill_pages, count);
+	settle_huge(row, state);
 	repeat(COWPROF_THREAD_SLOTS, settle_one, &settling);
 }
 

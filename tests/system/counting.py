@@ -9,9 +9,9 @@ TOLERANCE = 0.005
 OWN_PAGES = 60  # what a process copies or fills on its own: stack, libc, exit; allowed only where nothing was planted
 
 
-def run_attached(command, folder, *options):
+def run_attached(command, folder, *options, **of_process):
     """Starts the workload, attaches, releases it. Returns the report and the workload's lines."""
-    workload = harness.Process([harness.WORKLOADS / command[0], *command[1:], "--wait"])
+    workload = harness.Process([harness.WORKLOADS / command[0], *command[1:], "--wait"], **of_process)
     try:
         workload.await_line("role", "ready")
         recording = harness.attach(workload.pid, folder / "attached.json", *options)
@@ -54,7 +54,7 @@ def planted(lines):
     """{pid: {figure: count}}. A process that printed twice, as after an exec, planted the sum."""
     sums = {}
     for line in lines:
-        figures = sums.setdefault(line["pid"], dict.fromkeys((*PLANTED, "file_copies", "shm_pages", "moved"), 0))
+        figures = sums.setdefault(line["pid"], dict.fromkeys((*PLANTED, "file_copies", "shm_pages", "swap_ins", "moved"), 0))
         for name in figures:
             figures[name] += line.get(f"planted_{name}", 0)
         figures["moved"] += line.get("pagemap_copies", 0)

@@ -3,10 +3,15 @@
 A write-protection fault alone proves nothing: each of these workloads raises as many of them as it has pages, or makes the
 kernel allocate as many pages.
 """
+import os
+from pathlib import Path
+
 import pytest
 
 import harness
+from conftest import needs
 from counting import assert_counts, assert_near, children_of, planted, run_attached, run_started
+from memory_groups import MB, MemoryGroup, memory_root
 
 PAGES = 60000
 REUSES = {
@@ -19,7 +24,7 @@ REUSES = {
 def assert_reused(report, lines, pages):
     parent = report["parent"]
     assert planted(lines)[parent["pid"]] == {"copies": 0, "reuses": pages, "zero_fills": 0, "file_copies": 0, "shm_pages": 0,
-                                             "moved": 0}
+                                             "swap_ins": 0, "moved": 0}
     assert parent["copies"] <= pages * 0.001, "reuse was counted as a copy"
     assert_near(parent["reuses"], pages, "reuses")
 
@@ -46,6 +51,46 @@ def test_new_memory_is_not_a_copy(variant, tmp_path):
     row = harness.row_of(report, child)
     assert row["copies"] <= 40
     assert row["reuses"] <= 40, "a write to the zero page was counted as reuse"
+
+
+@pytest.fixture
+def huge_pages_without_reclaim():
+    """No memory is reclaimed for a huge page, as for memory that asks for none where they are always used."""
+    knob = Path("/sys/kernel/mm/transparent_hugepage/defrag")
+    needs("huge pages", knob.exists() and "[never]" not in (knob.parent / "enabled").read_text(), "the host has none")
+    before = knob.read_text().split("[")[1].split("]")[0]
+    knob.write_text("never")
+    try:
+        yield
+    finally:
+        knob.write_text(before)
+
+
+@pytest.mark.usefixtures("huge_pages_without_reclaim")
+@pytest.mark.parametrize("variant", [[], ["--sparse"]], ids=["every page", "a byte in each huge page"])
+def test_a_huge_page_that_the_cgroup_refuses_is_not_counted(variant, tmp_path):
+    """The kernel allocates it, finds no room for it in a cgroup that the page cache has filled, and takes small pages instead."""
+    needs("memory-cgroup", memory_root() is not None, "no memory cgroup that can be divided")
+    data = tmp_path / "data"
+    with open(data, "wb") as file:
+        file.write(bytes(400 * MB))
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # so that the group is charged for it
+    with MemoryGroup(200 * MB) as group:
+        report, lines = run_attached(["zero_fills", "--pages=32768", "--huge", f"--cache={data}", *variant], tmp_path, preexec_fn=group.join)
+    (child,) = children_of(lines)
+    pages = planted(lines)[child]["zero_fills"]
+    assert pages == (64 if variant else 32768), "huge pages were not refused"
+    buffer = 256  # that the file is read into
+    assert pages + buffer <= harness.row_of(report, child)["zero_fills"] <= pages + buffer + 60 + pages // 100
+
+
+@pytest.mark.parametrize("mode", ["write", "shm-write", "shm-read"])
+def test_what_a_system_call_takes_for_the_page_cache_is_not_the_processs(mode, tmp_path):
+    report, lines = run_attached(["kernel_touches", f"--{mode}", f"--file={tmp_path / 'file'}"], tmp_path)
+    assert_counts(report, lines, ("copies", "zero_fills", "shm_pages", "swap_ins"))
+    (child,) = children_of(lines)
+    assert harness.row_of(report, child)["kernel_faults"] > 1000, "the kernel touched nothing"
 
 
 def test_first_write_to_a_private_file_is_not_a_write_protection_copy(tmp_path):

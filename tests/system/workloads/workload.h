@@ -118,6 +118,19 @@ static inline long CountDiverged(pid_t other, const char* area, long pages) {
   return diverged;
 }
 
+static inline long CountPresent(const char* area, long pages) {
+  static uint64_t entries[kEntriesPerRead];
+  int map = OpenPagemap(getpid());
+  long present = 0;
+  for (long first = 0; first < pages; first += kEntriesPerRead) {
+    long count = Smaller(kEntriesPerRead, pages - first);
+    ReadEntries(map, area + first * kPageBytes, count, entries);
+    for (long i = 0; i < count; ++i) present += !!(entries[i] & kPresent);
+  }
+  close(map);
+  return present;
+}
+
 // The current frames of `area`, stored in shared memory, so that storing them plants nothing.
 static inline uint64_t* RecordFrames(const char* area, long pages) {
   uint64_t* frames = MapShared(pages * sizeof(uint64_t));

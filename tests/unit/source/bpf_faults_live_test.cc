@@ -93,13 +93,14 @@ Counted PullFrom(FaultSource& faults) {
 }
 
 // What is counted of a target whose workers copy all; absent where the probes can't be loaded. `ended`: and what is
-// once all have ended.
-std::optional<Counted> CopyAllWith(const BpfOptions& options, Counted* ended = nullptr) {
+// once all have ended. `end_first`: nothing is read before.
+std::optional<Counted> CopyAllWith(const BpfOptions& options, Counted* ended = nullptr, bool end_first = false) {
   auto faults = LoadBpfFaults(options);
   if (Lacks("probes", faults.ok(), std::string(faults.status().message()))) return std::nullopt;
   auto target = std::make_unique<Target>();
   REQUIRE((*faults)->Follow(target->pid()).ok());
   target->CopyAll();
+  if (end_first) target.reset();
   Counted counted = PullFrom(**faults);
   target.reset();
   if (ended != nullptr) *ended = PullFrom(**faults);
@@ -143,6 +144,13 @@ TEST_CASE("a full table of processes costs whose copies they are, never how many
   CHECK(few->pull.losses.unattributed_copies >= kPages * few->pull.losses.processes_dropped);
   CHECK(copies_of(*few) >= kPages * kWorkers);
   CHECK(copies_of(*few) <= kPages * kWorkers + 50 * (1 + kWorkers));
+}
+
+TEST_CASE("a full table of processes keeps what those in the overflow row copied before they ended") {
+  const std::optional<Counted> few = CopyAllWith({.max_processes = 4}, nullptr, /*end_first=*/true);
+  if (!few) return;
+  CHECK(few->pull.losses.processes_dropped > 0);
+  CHECK(few->pull.losses.unattributed_copies >= kPages * few->pull.losses.processes_dropped);
 }
 
 TEST_CASE("the perf event counts the same, and says nothing of what it can't tell") {
