@@ -59,12 +59,12 @@ def refused(run, status, *words):
 # ---- cowprof and its target ----
 
 
-@pytest.fixture(params=["outside", "outside, rootless", "inside", "inside, three capabilities", "beside"])
+@pytest.fixture(params=["outside", "outside, rootless", "inside", "inside, three capabilities", "inside, rootless", "beside"])
 def view(request):
     where, _, how = request.param.partition(", ")
     made = request.getfixturevalue("rootless" if how == "rootless" else "box")
     if where == "inside":
-        return Inside(made, matrix.DOCKER_ADDED if how else None)
+        return Inside(made, matrix.DOCKER_ADDED if how == "three capabilities" else None)
     return {"outside": Outside, "beside": Beside}[where](made)
 
 
