@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Runs a round for every line on stdin and prints the cost per copied page in nanoseconds: forked children read one Python object per
-page, so that almost only the copies are measured.
+page, so that almost only the copies are measured. Each child has a second thread, as a DataLoader's worker has to feed its queue.
 
     python_copies.py [PAGES] [FORKS]
 """
@@ -8,6 +8,7 @@ import gc
 import json
 import os
 import sys
+import threading
 import time
 
 
@@ -22,6 +23,7 @@ def time_child(picked, pipe):
     if os.fork():
         os.wait()
         return int(os.read(pipe[0], 32))
+    threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
     start = time.thread_time_ns()
     for _ in picked:
         pass
