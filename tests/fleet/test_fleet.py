@@ -187,7 +187,12 @@ def test_the_rules():
     ("cowprof_limit_eta_seconds < 1800", "predict_linear(cowprof_limit_used_bytes[5m], 1800) > on (instance, job, job_id, rank, limit, level) cowprof_limit_bytes"),
     ("cowprof_limit_eta_seconds < 1800", "cowprof_limit_eta_seconds < 60"),
     (" and on (instance, job, job_id, rank, recorder) cowprof_recording == 1", ""),
-    ("          or (cowprof_worker_exits_total{cause!~\"done|unknown\"} > 0 unless cowprof_worker_exits_total offset 5m)\n", ""),
+    (" < 300\n", " < 3e9\n"),
+    ('exits_total{cause!~"done|unknown"} > 0\n', 'exits_total{cause!~"done|unknown"} > 1e9\n'),
+    ('max_over_time(cowprof_worker_exits_total{cause!~"done|unknown"}[1h] offset 5m)', "cowprof_worker_exits_total offset 5m"),
+    ("unless cowprof_oom_kills_total <= max", "unless max"),
+    (" < 600\n", " < 6e9\n"),
+    (" < 3600\n", " < 36e9\n"),
     ("cowprof_recording == 1\n", "cowprof_recording >= 0\n"),
     ("0.1 * cowprof", "0.9 * cowprof")])
 def test_the_tests_of_the_rules_can_fail(tmp_path, old, new):
