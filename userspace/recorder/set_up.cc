@@ -238,7 +238,8 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
     return options.expand_names ? ExpandName(name, info.identity) : name;
   };
   if (recording->metrics_file != nullptr) {
-    const std::string text = MetricsText(recording->run.model, Findings(), MetricsTally(), std::nullopt, true);
+    MetricsTally tally;
+    const std::string text = MetricsText(recording->run.model, Findings(), std::nullopt, /*recording=*/true, &tally);
     if (absl::Status status = recording->metrics_file->Open(expanded(options.metrics_file), text); !status.ok())
       return Fail(kCannotWrite, status.message());
   }

@@ -68,7 +68,7 @@ std::shared_ptr<const std::string> LivePage::Metrics(const Fd& recorder) {
   if (!headed_ || (metrics_ != nullptr && now == metrics_made_)) return metrics_;
   metrics_made_ = now;
   metrics_ = std::make_shared<const std::string>(
-      MetricsText(run_.model, Judge(run_, Detail::kTick), tally_, ReadUse(recorder), now.live));
+      MetricsText(run_.model, Judge(run_, Detail::kTick), ReadUse(recorder), now.live, &tally_));
   return metrics_;
 }
 

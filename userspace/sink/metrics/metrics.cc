@@ -9,13 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "model/facts/ended_aggregate.h"
 #include "model/facts/roles.h"
 #include "model/facts/shm.h"
 #include "model/format.h"
-#include "model/judge/post_mortem.h"
 #include "model/judge/run_figures.h"
-#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
@@ -68,9 +65,6 @@ class Text {
     for (const auto& [label, of_label] : labels) add(label, of_label);
     absl::StrAppend(&text_, list, list.empty() ? " " : "} ", Number(value), "\n");
   }
-  void RowIfKnown(const Count& value) {
-    if (value) Row(*value);
-  }
   const std::string& text() const { return text_; }
 
  private:
@@ -111,16 +105,12 @@ void AddWorkers(const std::vector<Listed>& workers, const ValueOf& value_of, Tex
 }
 
 void AddWorkers(const RunModel& model, const MetricsTally& tally, Text* text) {
-  uint64_t living = 0, started = 0;
-  ForEachRow(model, [&](const ProcessModel& process) {
-    if (!process.is_worker()) return;
-    started += process.stands_for;
-    if (!process.ended) living += process.stands_for;
-  });
+  uint64_t living = 0;
+  for (const ProcessModel& process : model.processes) living += process.is_worker() && !process.ended;
   text->Family("workers", kGauge, "Living workers.");
   text->Row(living);
   text->Family("worker_starts_total", kCounter, "Workers that have started.");
-  text->Row(started);
+  text->Row(tally.starts());
   std::map<std::string, uint64_t> exits = tally.exits();
   for (const char* cause : kExits) exits.try_emplace(cause, 0);
   text->Family("worker_exits_total", kCounter,
@@ -177,27 +167,21 @@ void AddRun(const RunModel& model, bool recording, Text* text) {
   text->Row(absl::ToDoubleSeconds(model.info.started + model.t - absl::UnixEpoch()));
 }
 
-void AddCopies(const RunModel& model, const Findings& findings, Text* text) {
+void AddCopies(const RunModel& model, const MetricsTally& tally, Text* text) {
   const uint64_t page_bytes = model.info.page_bytes;
-  const Totals& workers = findings.workers;
   text->Family("copied_bytes_total", kCounter, "Memory that all workers have copied on write, by what was written.");
-  if (workers.causes_known) {
+  if (tally.causes()) {
     for (const Cause cause : kAll<Cause>)
-      text->Row(workers.causes[static_cast<size_t>(cause)] * page_bytes, {{"cause", NameOf(cause)}});
-  } else if (workers.copies_known) {
-    text->Row(workers.copies * page_bytes, {{"cause", NameOf(Cause::kUnknown)}});
+      text->Row((*tally.causes())[static_cast<size_t>(cause)] * page_bytes, {{"cause", NameOf(cause)}});
+  } else if (tally.copies()) {
+    text->Row(*tally.copies() * page_bytes, {{"cause", NameOf(Cause::kUnknown)}});
   }
   text->Family("copy_seconds_total", kCounter,
                "Kernel time that these copies took, by the cost of one that was measured on this host.");
-  if (workers.copies_known && model.info.copy_ns > 0)
-    text->Row(static_cast<double>(workers.copies) * model.info.copy_ns / 1e9);
-  Count fresh;
-  ForEachRow(model, [&](const ProcessModel& process) {
-    if (const Count pages = process.is_worker() ? process.counts.zero_fills() : std::nullopt)
-      fresh = fresh.value_or(0) + *pages * page_bytes;
-  });
+  if (tally.copies() && model.info.copy_ns > 0)
+    text->Row(static_cast<double>(*tally.copies()) * model.info.copy_ns / 1e9);
   text->Family("new_bytes_total", kCounter, "New private memory that all workers have touched, freed or not.");
-  text->RowIfKnown(fresh);
+  if (tally.new_pages()) text->Row(*tally.new_pages() * page_bytes);
 }
 
 // `level` counts limits of one kind; of cgroups, 0 is the innermost.
@@ -263,63 +247,7 @@ void AddRecorder(const Losses& losses, const std::optional<ProcessUse>& use, Tex
   if (use) text->Row(use->resident_bytes);
 }
 
-std::string ExitCauseOf(const ProcessModel& process, const RunModel& model) {
-  const PostMortem end = PostMortemOf(process, model);
-  if (!end.cause.empty()) return end.cause;
-  if (process.oom_victim) return "oom";
-  if (!process.exit) return "unknown";
-  return !end.badly ? "done" : process.exit->signaled ? "signal" : "exit-status";
-}
-
-// Of a process that the model has summed up with others already, which it does to killed ones last.
-std::string ExitCauseOf(const ProcessExited& exited) {
-  if (!exited.status) return "unknown";
-  const Exit exit = ExitOf(*exited.status);
-  return exit.signaled ? "signal" : exit.code != 0 ? "exit-status" : "done";
-}
-
-uint64_t EndedWorkers(const RunModel& model) {
-  uint64_t ended = 0;
-  ForEachRow(model, [&](const ProcessModel& row) { ended += row.is_worker() && row.ended ? row.stands_for : 0; });
-  return ended;
-}
-
 }  // namespace
-
-void MetricsTally::Append(const Sample& sample, const std::vector<Alert>& raised, const RunModel& model) {
-  CountEnds(sample, model);
-  for (const Alert& alert : raised) {
-    if (!alert.over) ++alerts_[{alert.rule == AlertRule::kHang ? "" : NameOf(alert.kind), NameOf(alert.rule)}];
-  }
-}
-
-void MetricsTally::CountEnds(const Sample& sample, const RunModel& model) {
-  std::vector<const ProcessExited*> summed_up;
-  for (const Event& event : sample.events) {
-    const auto* exited = event.As<ProcessExited>();
-    if (exited == nullptr) continue;
-    const ProcessModel* process = model.Find(event.index);
-    if (process == nullptr) summed_up.push_back(exited);
-    if (process == nullptr || !process->ended) continue;
-    oom_kills_ += process->oom_victim;
-    if (!process->is_worker()) continue;
-    ++exits_[ExitCauseOf(*process, model)];
-    ++told_;
-    if (!process->peak_private_bytes) continue;
-    size_t bucket = 0;
-    while (bucket + 1 < kPeakBuckets && *process->peak_private_bytes > uint64_t{1} << (20 + 2 * bucket)) ++bucket;
-    ++peaks_[bucket];
-    peak_sum_ += *process->peak_private_bytes;
-  }
-  if (summed_up.empty()) return;
-  uint64_t untold = SaturatingSubtract(EndedWorkers(model), told_);  // the others were no workers
-  for (const ProcessExited* exited : summed_up) {
-    if (untold == 0) break;
-    --untold;
-    ++exits_[ExitCauseOf(*exited)];
-    ++told_;
-  }
-}
 
 std::string EscapeLabel(absl::string_view value) {
   std::string escaped;
@@ -344,16 +272,17 @@ std::string EscapeLabel(absl::string_view value) {
   return escaped;
 }
 
-std::string MetricsText(const RunModel& model, const Findings& findings, const MetricsTally& tally,
-                        const std::optional<ProcessUse>& use, bool recording) {
+std::string MetricsText(const RunModel& model, const Findings& findings, const std::optional<ProcessUse>& use,
+                        bool recording, MetricsTally* tally) {
+  tally->Update(model, findings.workers);
   Text text(model);
   AddRun(model, recording, &text);
-  AddWorkers(model, tally, &text);
-  AddPeaks(tally, &text);
-  AddCopies(model, findings, &text);
+  AddWorkers(model, *tally, &text);
+  AddPeaks(*tally, &text);
+  AddCopies(model, *tally, &text);
   AddLimits(model, findings.forecast, &text);
   AddShm(model, &text);
-  AddAlerts(tally, &text);
+  AddAlerts(*tally, &text);
   AddRecorder(model.losses, use, &text);
   return text.text();
 }

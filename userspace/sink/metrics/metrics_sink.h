@@ -37,7 +37,7 @@ class MetricsSink : public Sink {
  private:
   static constexpr absl::Duration kLeastGap = absl::Milliseconds(900);  // ticks come a little early at times
 
-  std::string Text(bool recording) const { return MetricsText(*model_, *findings_, tally_, ReadUse(stat_), recording); }
+  std::string Text(bool recording) { return MetricsText(*model_, *findings_, ReadUse(stat_), recording, &tally_); }
   void Report(const std::string& failure) const {
     if (!failure.empty()) report_(failure);
   }

@@ -27,10 +27,10 @@ class Job {
     Append(sample, raised, &run_);
     tally_.Append(sample, raised, run_.model);
   }
-  std::string Text(bool recording = true) const {
-    return MetricsText(run_.model, Judge(run_, Detail::kTick), tally_, ProcessUse{1.5, 4096}, recording);
+  std::string Text(bool recording = true) {
+    return MetricsText(run_.model, Judge(run_, Detail::kTick), ProcessUse{1.5, 4096}, recording, &tally_);
   }
-  bool Says(const std::string& row) const { return absl::StrContains(Text(), absl::StrCat("\n", row, "\n")); }
+  bool Says(const std::string& row) { return absl::StrContains(Text(), absl::StrCat("\n", row, "\n")); }
   Run& run() { return run_; }
 
  private:
@@ -126,6 +126,23 @@ TEST_CASE("metrics: exits are counted by cause and never fall") {
   CHECK(job.Says("cowprof_worker_exits_total{job_id=\"job-7\",rank=\"3\",cause=\"done\"} 7"));
 }
 
+TEST_CASE("metrics: sums over workers do not fall when one turns out to be none") {
+  Job job;
+  Sample sample = TwoWorkers();
+  sample.processes = {RowWithCopies(0, 1), RowByCause(1, {{Cause::kData, 10}}), RowByCause(2, {{Cause::kData, 20}})};
+  for (ProcessSample& row : sample.processes) row.counts.zero_fill_pages = 5;
+  job.Tick(std::move(sample));
+  const auto check = [&](int living) {
+    CHECK(job.Says(absl::StrCat("cowprof_workers{job_id=\"job-7\",rank=\"3\"} ", living)));
+    CHECK(job.Says("cowprof_worker_starts_total{job_id=\"job-7\",rank=\"3\"} 2"));
+    CHECK(job.Says("cowprof_copied_bytes_total{job_id=\"job-7\",rank=\"3\",cause=\"data\"} 122880"));
+    CHECK(job.Says("cowprof_new_bytes_total{job_id=\"job-7\",rank=\"3\"} 40960"));
+  };
+  check(2);
+  job.Tick({.t = absl::Seconds(3), .events = {{.index = 1, .what = DutyFound{.duty = Duty::kManager}}}});
+  check(1);
+}
+
 TEST_CASE("metrics: a label's value can hold anything") {
   CHECK(EscapeLabel("a\"b\\c\nd") == "a\\\"b\\\\c\\nd");
   CHECK(EscapeLabel("\xff\xc3") == "\\\\xff\\\\xc3");
@@ -173,7 +190,8 @@ TEST_CASE("metrics: alerts are counted as they are raised, however many the run 
 }
 
 TEST_CASE("metrics: nothing is said of what is not known") {
-  const std::string text = MetricsText(RunModel(), Findings(), MetricsTally(), std::nullopt, true);
+  MetricsTally tally;
+  const std::string text = MetricsText(RunModel(), Findings(), std::nullopt, /*recording=*/true, &tally);
   for (const char* name : {"copied_bytes_total", "shm_used", "limit_eta", "plateau", "ceiling", "self_"})
     CHECK_FALSE(absl::StrContains(text, name));
   CHECK(absl::StrContains(text, "\ncowprof_recording 1\n"));

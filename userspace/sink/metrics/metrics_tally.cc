@@ -1,0 +1,86 @@
+#include "sink/metrics/metrics_tally.h"
+
+#include <algorithm>
+
+#include "model/facts/ended_aggregate.h"
+#include "model/judge/post_mortem.h"
+#include "model/saturating.h"
+
+namespace cowprof {
+namespace {
+
+std::string ExitCauseOf(const ProcessModel& process, const RunModel& model) {
+  const PostMortem end = PostMortemOf(process, model);
+  if (!end.cause.empty()) return end.cause;
+  if (process.oom_victim) return "oom";
+  if (!process.exit) return "unknown";
+  return !end.badly ? "done" : process.exit->signaled ? "signal" : "exit-status";
+}
+
+// Of a process that the model has summed up with others already, which it does to killed ones last.
+std::string ExitCauseOf(const ProcessExited& exited) {
+  if (!exited.status) return "unknown";
+  const Exit exit = ExitOf(*exited.status);
+  return exit.signaled ? "signal" : exit.code != 0 ? "exit-status" : "done";
+}
+
+uint64_t EndedWorkers(const RunModel& model) {
+  uint64_t ended = 0;
+  ForEachRow(model, [&](const ProcessModel& row) { ended += row.is_worker() && row.ended ? row.stands_for : 0; });
+  return ended;
+}
+
+}  // namespace
+
+void MetricsTally::Append(const Sample& sample, const std::vector<Alert>& raised, const RunModel& model) {
+  CountEnds(sample, model);
+  for (const Alert& alert : raised) {
+    if (!alert.over) ++alerts_[{alert.rule == AlertRule::kHang ? "" : NameOf(alert.kind), NameOf(alert.rule)}];
+  }
+}
+
+void MetricsTally::CountEnds(const Sample& sample, const RunModel& model) {
+  std::vector<const ProcessExited*> summed_up;
+  for (const Event& event : sample.events) {
+    const auto* exited = event.As<ProcessExited>();
+    if (exited == nullptr) continue;
+    const ProcessModel* process = model.Find(event.index);
+    if (process == nullptr) summed_up.push_back(exited);
+    if (process == nullptr || !process->ended) continue;
+    oom_kills_ += process->oom_victim;
+    if (!process->is_worker()) continue;
+    ++exits_[ExitCauseOf(*process, model)];
+    ++told_;
+    if (!process->peak_private_bytes) continue;
+    size_t bucket = 0;
+    while (bucket + 1 < kPeakBuckets && *process->peak_private_bytes > uint64_t{1} << (20 + 2 * bucket)) ++bucket;
+    ++peaks_[bucket];
+    peak_sum_ += *process->peak_private_bytes;
+  }
+  if (summed_up.empty()) return;
+  uint64_t untold = SaturatingSubtract(EndedWorkers(model), told_);  // the others were no workers
+  for (const ProcessExited* exited : summed_up) {
+    if (untold == 0) break;
+    --untold;
+    ++exits_[ExitCauseOf(*exited)];
+    ++told_;
+  }
+}
+
+void MetricsTally::Update(const RunModel& model, const Totals& workers) {
+  uint64_t started = 0;
+  Count fresh;
+  ForEachRow(model, [&](const ProcessModel& process) {
+    if (!process.is_worker()) return;
+    started += process.stands_for;
+    if (const Count pages = process.counts.zero_fills()) fresh = fresh.value_or(0) + *pages;
+  });
+  starts_ = std::max(starts_, started);
+  new_pages_ = std::max(new_pages_, fresh);
+  if (workers.copies_known) copies_ = std::max(copies_, Count(workers.copies));
+  if (!workers.causes_known) return;
+  CauseCounts& causes = causes_ ? *causes_ : causes_.emplace();
+  for (size_t i = 0; i < causes.size(); ++i) causes[i] = std::max(causes[i], workers.causes[i]);
+}
+
+}  // namespace cowprof

@@ -1,0 +1,60 @@
+// What the metrics count beside the run: a run forgets single processes and alerts, and thinks better of what a process
+// is, but a counter must never fall.
+#ifndef COWPROF_SINK_METRICS_METRICS_TALLY_H_
+#define COWPROF_SINK_METRICS_METRICS_TALLY_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/facts/run_model.h"
+#include "model/judge/alert.h"
+
+namespace cowprof {
+
+// Upper bounds of the buckets of peak private memory: powers of 4 from 1 MiB to 64 GiB, then infinity.
+inline constexpr size_t kPeakBuckets = 10;
+
+class MetricsTally {
+ public:
+  // Call after each sample, which `model` already has. `raised`: alerts on this sample.
+  void Append(const Sample& sample, const std::vector<Alert>& raised, const RunModel& model);
+  // Call before each text. `workers`: the sum over all workers, living or not.
+  void Update(const RunModel& model, const Totals& workers);
+
+  // Of all workers, each the highest value of all updates: a process that turns out to be no worker takes nothing off.
+  uint64_t starts() const { return starts_; }
+  Count copies() const { return copies_; }
+  const std::optional<CauseCounts>& causes() const { return causes_; }
+  Count new_pages() const { return new_pages_; }
+
+  const std::map<std::string, uint64_t>& exits() const { return exits_; }  // by cause
+  uint64_t oom_kills() const { return oom_kills_; }
+  // Of ended workers, unless they were summed up with others at once.
+  const std::array<uint64_t, kPeakBuckets>& peaks() const { return peaks_; }  // not cumulative
+  uint64_t peak_sum() const { return peak_sum_; }
+  // Alerts that were raised, by kind of limit ("": none) and rule.
+  const std::map<std::pair<std::string, std::string>, uint64_t>& alerts() const { return alerts_; }
+
+ private:
+  void CountEnds(const Sample& sample, const RunModel& model);
+
+  uint64_t starts_ = 0;
+  Count copies_, new_pages_;
+  std::optional<CauseCounts> causes_;
+  std::map<std::string, uint64_t> exits_;
+  uint64_t told_ = 0;  // sum of `exits_`
+  uint64_t oom_kills_ = 0;
+  std::array<uint64_t, kPeakBuckets> peaks_ = {};
+  uint64_t peak_sum_ = 0;
+  std::map<std::pair<std::string, std::string>, uint64_t> alerts_;
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SINK_METRICS_METRICS_TALLY_H_
