@@ -231,7 +231,7 @@ def test_ended_recordings_are_removed_and_nothing_else(host, folder):
 
 
 def test_a_process_that_can_not_be_looked_at(host, folder, tmp_path):
-    """It keeps one scanner, and nothing else: a trainer that comes later is found."""
+    """It keeps one scanner, and nothing else: a trainer that comes later is found. Once that scanner can end, it leaves nothing."""
     needs("FUSE", os.access("/dev/fuse", os.W_OK), "/dev/fuse is missing")
     (tmp_path / "fuse").mkdir()
     stranger = host.python(harness.REPOSITORY / "tests/system/workloads/unanswered_library.py", tmp_path / "fuse")
@@ -240,6 +240,8 @@ def test_a_process_that_can_not_be_looked_at(host, folder, tmp_path):
     trainer = host.trainer(0)
     watch.recording(trainer)
     assert watch.said().count("does not return") == 1
+    stranger.go()  # it ends, and so do reads of its files
+    harness.wait_until(lambda: list(watch.processes().values()).count("cowprof-scan") == 1, "the end of the scanner that hung")
     assert watch.end() == 0
     subprocess.run(host.command("umount", "--lazy", tmp_path / "fuse"), check=True)
 

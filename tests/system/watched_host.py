@@ -78,7 +78,11 @@ class Watch:
 
     def processes(self):
         """{pid: name} of the starter's children."""
-        return {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in children(self.pid)}
+        found = {}
+        for pid in children(self.pid):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                found[pid] = Path(f"/proc/{pid}/comm").read_text().strip()
+        return found
 
     def recorders(self):
         """{inner pid of the target: pid of its recorder}."""

@@ -29,7 +29,6 @@ namespace {
 constexpr absl::Duration kLeastGap = absl::Seconds(1);  // between two scans
 constexpr int kShareOfCpu = 100;                        // at most a hundredth of a CPU goes to scans
 constexpr absl::Duration kStuck = absl::Seconds(10);
-constexpr size_t kMostAvoided = 16;
 
 absl::string_view WordsOf(Why why) {
   switch (why) {
@@ -78,22 +77,30 @@ Scanner::Scanner(Settings settings) : settings_(std::move(settings)) {}
 
 Scanner::~Scanner() {
   socket_.Close();
+  stuck_.Tidy();
   if (pid_ > 0) waitpid(pid_, nullptr, WNOHANG);
 }
 
 absl::Status Scanner::Start() {
-  // A process that is stuck keeps its own.
-  void* shared = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  const auto failed = [this] {
+    const absl::Status status = absl::ErrnoToStatus(errno, "start the process that looks for trainings");
+    Leave();
+    return status;
+  };
   int ends[2];
-  if (shared == MAP_FAILED || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    return absl::ErrnoToStatus(errno, "start the process that looks for trainings");
-  shared_ = new (shared) Shared();
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return failed();
   socket_ = Fd(ends[0]);
   Fd theirs(ends[1]);
-  const pid_t starter = getpid();
-  pid_ = fork();
-  if (pid_ < 0) return absl::ErrnoToStatus(errno, "fork the process that looks for trainings");
-  if (pid_ > 0) return absl::OkStatus();
+  // A process that is stuck keeps its own.
+  void* shared = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return failed();
+  shared_ = new (shared) Shared();
+  const pid_t starter = getpid(), pid = fork();
+  if (pid < 0) return failed();
+  if (pid > 0) {
+    pid_ = pid;
+    return absl::OkStatus();
+  }
   dup2(theirs.fd(), STDERR_FILENO + 1);
   closefrom(STDERR_FILENO + 2);
   prctl(PR_SET_NAME, "cowprof-scan");
@@ -101,7 +108,7 @@ absl::Status Scanner::Start() {
     if (!settings_.quiet) Fail(kDone, absl::StrCat("the process that looks for trainings: ", note));
   }
   ScanSettings settings = {.match = settings_.match, .self = starter, .avoid = {}};
-  settings.avoid.insert(avoid_.begin(), avoid_.end());
+  settings.avoid.insert(stuck_.targets().begin(), stuck_.targets().end());
   RunScans(STDERR_FILENO + 1, std::move(settings), settings_.quiet, [this](pid_t pid) {
     shared_->since_ns = absl::ToInt64Nanoseconds(BootTime());
     shared_->looking = pid;
@@ -129,16 +136,28 @@ Scanner::News Scanner::Read(std::vector<Root>* roots, std::string* reason) {
   return News::kRoots;
 }
 
-std::string Scanner::ReplaceIfStuck(absl::Duration now) {
-  const pid_t pid = shared_->looking;
-  const absl::Duration since = absl::Nanoseconds(shared_->since_ns.load());
-  if (pid == 0 || now - since < kStuck) return "";
-  kill(pid_, SIGKILL);  // which may not be allowed, or have no effect before the read returns
-  if (avoid_.size() == kMostAvoided) avoid_.erase(avoid_.begin());
-  avoid_.push_back(pid);
+void Scanner::Leave() {
+  socket_.Close();
+  if (shared_ != nullptr) munmap(std::exchange(shared_, nullptr), sizeof(Shared));
+  pid_ = 0;
+}
+
+std::string Scanner::Tick(absl::Duration now) {
+  stuck_.Tidy();
+  std::string sentence;
+  if (pid_ > 0) {
+    const pid_t target = shared_->looking;
+    if (target == 0 || now - absl::Nanoseconds(shared_->since_ns.load()) < kStuck) return "";
+    stuck_.Add(pid_, target);
+    Leave();
+    sentence = absl::StrCat("a look at process ", target, " does not return; that process is left out");
+    if (stuck_.full())
+      absl::StrAppend(&sentence, ", and no other is found until one of ", kMostStuckScanners, " such looks does");
+  }
+  if (stuck_.full()) return sentence;
   const absl::Status status = Start();
-  return absl::StrCat("a look at process ", pid, " does not return; that process is left out",
-                      status.ok() ? "" : absl::StrCat(", and no other is found: ", status.message()));
+  if (!status.ok() && !sentence.empty()) absl::StrAppend(&sentence, ", and no other is found: ", status.message());
+  return sentence;
 }
 
 }  // namespace cowprof

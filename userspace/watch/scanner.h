@@ -15,6 +15,7 @@
 #include "posix/fd.h"
 #include "watch/match.h"
 #include "watch/roots.h"
+#include "watch/stuck_scanners.h"
 
 namespace cowprof {
 
@@ -30,24 +31,27 @@ class Scanner {
   ~Scanner();  // the process ends by itself
 
   absl::Status Start();
-  int wake_fd() const { return socket_.fd(); }
+  int wake_fd() const { return socket_.fd(); }  // below 0: none runs
 
   enum class News { kNone, kRoots, kGone };
   // kGone: the process has ended, and why.
   News Read(std::vector<Root>* roots, std::string* reason);
-  // A sentence if a look does not return; then another process has been started, which leaves that one out.
-  std::string ReplaceIfStuck(absl::Duration now);
+  // Call every second or so. Starts another process if a look of this one does not return, which leaves its target out;
+  // while too many are stuck, once one of them has ended. Returns a sentence for the user, or "".
+  std::string Tick(absl::Duration now);
 
  private:
   struct Shared {
     std::atomic<pid_t> looking{0};
     std::atomic<int64_t> since_ns{0};
   };
+  void Leave();  // forgets the process
+
   Settings settings_;
   Shared* shared_ = nullptr;  // with the process
   Fd socket_;
-  pid_t pid_ = 0;
-  std::vector<pid_t> avoid_;
+  pid_t pid_ = 0;  // 0: none runs
+  StuckScanners stuck_;
 };
 
 }  // namespace cowprof

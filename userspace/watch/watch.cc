@@ -117,7 +117,7 @@ class Watch {
   }
 
   void Tick(absl::Duration now) {
-    if (const std::string stuck = scanner_.ReplaceIfStuck(now); !stuck.empty()) Fail(kDone, stuck);
+    if (const std::string stuck = scanner_.Tick(now); !stuck.empty()) Fail(kDone, stuck);
     for (const std::string& sentence : recorders_.Update(roots_, now)) Fail(kDone, sentence);
     if (now >= next_tidy_) {
       next_tidy_ = now + kTidyEvery;
