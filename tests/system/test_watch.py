@@ -186,6 +186,18 @@ def test_too_many(host, folder):
     assert watch.end() == 0
 
 
+@pytest.mark.parametrize("ignored", [True, False], ids=["nohup", "without"])
+def test_a_hangup(host, folder, ignored):
+    trainer = host.trainer(0)
+    watch = host.watch(folder, preexec_fn=(lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) if ignored else None)
+    if not ignored:
+        assert watch.end(signal.SIGHUP) == 0
+        return
+    os.kill(watch.pid, signal.SIGHUP)
+    assert watch.recording(trainer)
+    assert watch.end() == 0
+
+
 def test_watch_is_killed(host, folder):
     """Its recorders end all the same, with whole recordings, and nothing else is left."""
     trainers = [host.trainer(rank) for rank in range(2)]

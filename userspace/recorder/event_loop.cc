@@ -9,22 +9,13 @@
 #include <algorithm>
 
 #include "posix/clock.h"
+#include "posix/taken_signals.h"
 
 namespace cowprof {
 namespace {
 
 // Signals that a terminal, a shell or a job scheduler sends to a program.
-constexpr int kTaken[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
-
-// Respects `nohup`. But takes an ignored SIGINT: shells make background jobs ignore it.
-sigset_t Taken() {
-  sigset_t taken;
-  sigemptyset(&taken);
-  for (int signal : kTaken) sigaddset(&taken, signal);
-  struct sigaction hangup;
-  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN) sigdelset(&taken, SIGHUP);
-  return taken;
-}
+sigset_t Taken() { return TakenSignals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH}); }
 
 bool EndsRecording(int signal) {
   return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;

@@ -17,6 +17,7 @@
 #include "posix/exit_status.h"
 #include "posix/invoking_user.h"
 #include "posix/rights.h"
+#include "posix/taken_signals.h"
 #include "source/namespaces.h"
 #include "watch/metrics_hub.h"
 #include "watch/recorders.h"
@@ -49,9 +50,7 @@ absl::StatusOr<Fd> OpenFolder(const std::string& path) {
 class SignalSource {
  public:
   SignalSource() {
-    sigset_t taken;
-    sigemptyset(&taken);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD}) sigaddset(&taken, number);
+    const sigset_t taken = TakenSignals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD});
     sigprocmask(SIG_BLOCK, &taken, &inherited_);
     fd_ = Fd(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
   }
