@@ -112,12 +112,13 @@ bool IsRecordingName(absl::string_view name) {
 }
 
 std::vector<std::string> PlanRemovals(std::vector<KeptFile> files, const KeepRule& keep, absl::Time now) {
+  std::erase_if(files, [](const KeptFile& file) { return file.living; });
   std::sort(files.begin(), files.end(), [](const KeptFile& a, const KeptFile& b) { return a.written < b.written; });
   uint64_t bytes = 0;
   for (const KeptFile& file : files) bytes += file.bytes;
   std::vector<std::string> names;
   for (const KeptFile& file : files) {
-    if (file.living || (now - file.written <= keep.age && bytes <= keep.bytes)) continue;
+    if (now - file.written <= keep.age && bytes <= keep.bytes) continue;
     names.push_back(file.name);
     bytes = SaturatingSubtract(bytes, file.bytes);
   }

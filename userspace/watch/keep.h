@@ -31,7 +31,7 @@ struct KeptFile {
   absl::Time written;
   bool living = false;  // its recorder runs
 };
-// Pure. The oldest first; never a living one, whose bytes count nevertheless.
+// Pure. The oldest first. Living ones neither go nor count: otherwise a few long ones would take all that have ended.
 std::vector<std::string> PlanRemovals(std::vector<KeptFile> files, const KeepRule& keep, absl::Time now);
 
 struct Tidied {

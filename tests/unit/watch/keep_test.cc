@@ -28,7 +28,7 @@ TEST_CASE("keep: names are told from those of other files") {
     CHECK_FALSE(IsRecordingName(other));
 }
 
-TEST_CASE("keep: the oldest go first, and none that is being written") {
+TEST_CASE("keep: the oldest go first; one that is being written neither goes nor counts") {
   const absl::Time now = absl::FromUnixSeconds(1'000'000);
   const std::vector<KeptFile> files = {{"new", 10, now - absl::Hours(1), false},
                                        {"old", 10, now - absl::Hours(30), false},
@@ -37,7 +37,8 @@ TEST_CASE("keep: the oldest go first, and none that is being written") {
   using Names = std::vector<std::string>;
   CHECK(PlanRemovals(files, {}, now).empty());
   CHECK(PlanRemovals(files, {.age = absl::Hours(48)}, now) == Names{"oldest"});
-  CHECK(PlanRemovals(files, {.bytes = 125}, now) == Names{"oldest"});
-  CHECK(PlanRemovals(files, {.bytes = 110}, now) == Names{"oldest", "old"});
+  CHECK(PlanRemovals(files, {.bytes = 30}, now).empty());
+  CHECK(PlanRemovals(files, {.bytes = 29}, now) == Names{"oldest"});
+  CHECK(PlanRemovals(files, {.bytes = 10}, now) == Names{"oldest", "old"});
   CHECK(PlanRemovals(files, {.bytes = 1}, now) == Names{"oldest", "old", "new"});
 }
