@@ -240,8 +240,13 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   if (recording->metrics_file != nullptr) {
     MetricsTally tally;
     const std::string text = MetricsText(recording->run.model, Findings(), std::nullopt, /*recording=*/true, &tally);
-    if (absl::Status status = recording->metrics_file->Open(expanded(options.metrics_file), text); !status.ok())
-      return Fail(kCannotWrite, status.message());
+    if (absl::Status status = recording->metrics_file->Open(expanded(options.metrics_file), text); !status.ok()) {
+      if (!options.watched) return Fail(kCannotWrite, status.message());
+      recording->metrics_file = nullptr;  // no fault of the recording
+      Fail(kDone,
+           absl::StrCat("process ", target,
+                        " is recorded without metrics: the process of cowprof watch that serves them took none"));
+    }
   }
   const std::string path =
       options.output.empty() ? absl::StrCat("cowprof-", target, ".json") : expanded(options.output);

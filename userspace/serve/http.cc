@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -19,11 +20,11 @@
 namespace cowprof {
 namespace {
 
-constexpr size_t kMaxConnections = 64;
 constexpr size_t kMaxStrangers = 32;  // connections that have not sent a request with the token yet
 // Time that a connection may take to send its request, until its next request, and to close.
 constexpr absl::Duration kAskTime = absl::Seconds(5), kIdleTime = absl::Seconds(30), kCloseTime = absl::Seconds(2);
-constexpr uint64_t kListening = 0;  // in epoll's data; connections have higher numbers
+constexpr absl::Duration kPause = absl::Milliseconds(100);  // after there was no descriptor for a connection
+constexpr uint64_t kListening = 0;                          // in epoll's data; connections have higher numbers
 
 absl::string_view PhraseOf(unsigned status) {
   switch (status) {
@@ -78,7 +79,7 @@ class EpollServer : public HttpServer {
   int wake_fd() const override { return epoll_.fd(); }
 
   absl::Duration WaitAtMost() const override {
-    absl::Duration first = absl::InfiniteDuration();
+    absl::Duration first = paused_until_.value_or(absl::InfiniteDuration());
     for (const auto& [number, connection] : connections_) first = std::min(first, connection.deadline);
     return first - BootTime();
   }
@@ -91,10 +92,11 @@ class EpollServer : public HttpServer {
       if (found == connections_.end()) continue;
       if (!Continue(found->first, &found->second)) connections_.erase(found);
     }
-    while (connections_.size() < kMaxConnections && Accept()) {
+    if (paused_until_ && *paused_until_ <= BootTime()) paused_until_.reset();
+    while (!paused_until_ && connections_.size() < kMaxConnections && Accept()) {
     }
     DropLate();
-    const bool accepts = connections_.size() < kMaxConnections;
+    const bool accepts = !paused_until_ && connections_.size() < kMaxConnections;
     if (std::exchange(accepts_, accepts) != accepts)
       Watch(EPOLL_CTL_MOD, listening_.fd(), kListening, accepts ? EPOLLIN : 0);
   }
@@ -107,7 +109,12 @@ class EpollServer : public HttpServer {
 
   bool Accept() {
     Fd socket(accept4(listening_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket.ok()) return false;
+    if (!socket.ok()) {
+      // The connection waits, and would wake the caller without end.
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+        paused_until_ = BootTime() + kPause;
+      return false;
+    }
     const int yes = 1;
     setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
     const uint64_t number = ++last_number_;
@@ -200,6 +207,7 @@ class EpollServer : public HttpServer {
   Handler handler_;
   absl::Duration answer_time_;
   bool accepts_ = true;
+  std::optional<absl::Duration> paused_until_;  // accepts none
   std::map<uint64_t, Connection> connections_;  // in order of arrival
   uint64_t last_number_ = kListening;
 };

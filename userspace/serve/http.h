@@ -3,6 +3,7 @@
 #ifndef COWPROF_SERVE_HTTP_H_
 #define COWPROF_SERVE_HTTP_H_
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,6 +16,8 @@
 #include "serve/http_request.h"
 
 namespace cowprof {
+
+inline constexpr size_t kMaxConnections = 64;
 
 struct HttpAnswer {
   unsigned status = 200;

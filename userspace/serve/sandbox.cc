@@ -15,7 +15,6 @@ namespace {
 
 // Far more than a recording needs (300 MB for a million samples); beyond it, fail rather than swap.
 constexpr rlim_t kMaxDataBytes = rlim_t{2} << 30;
-constexpr rlim_t kMaxDescriptors = 128;
 
 // Calls that sockets that are open, descriptors that come through them, the timeline's, memory and the clock need.
 constexpr int kAllowed[] = {
@@ -41,13 +40,13 @@ absl::Status FilterSystemCalls() {
   return filter.Load();
 }
 
-void BoundResources() {
+void BoundResources(size_t most_descriptors) {
   const auto bound = [](auto resource, rlim_t most) {
     const rlimit limit = {most, most};
     setrlimit(resource, &limit);  // lowering needs no privilege
   };
   bound(RLIMIT_CORE, 0);
-  bound(RLIMIT_NOFILE, kMaxDescriptors);
+  bound(RLIMIT_NOFILE, most_descriptors);
 #ifndef __SANITIZE_ADDRESS__  // its shadow memory counts as data
   bound(RLIMIT_DATA, kMaxDataBytes);
 #endif
@@ -55,8 +54,8 @@ void BoundResources() {
 
 }  // namespace
 
-absl::StatusOr<std::string> EnterSandbox(const UserIds& user) {
-  BoundResources();
+absl::StatusOr<std::string> EnterSandbox(const UserIds& user, size_t most_descriptors) {
+  BoundResources(most_descriptors);
   absl::StatusOr<std::string> note = GiveUpRights(user, /*kept=*/0);
   if (!note.ok()) return note;
   // Changing the user resets both, so they come after it.

@@ -33,6 +33,7 @@ namespace {
 constexpr uint32_t kMostBytes = 4 << 20, kEnd = UINT32_MAX;  // of a frame; instead of a length: no more will come
 constexpr absl::Duration kScrapeTime = absl::Seconds(5), kLeastGap = absl::Seconds(1);
 constexpr absl::Duration kKept = absl::Minutes(5);  // metrics of a recorder that has ended
+constexpr size_t kOtherDescriptors = 32;            // than those of connections and recorders
 
 struct ControlMessage {
   bool is_recorder = false;  // its socket comes with it; otherwise figures
@@ -111,9 +112,9 @@ class Hub {
     int fd = -1;
     const cmsghdr* with = CMSG_FIRSTHDR(&header);
     if (with != nullptr && with->cmsg_type == SCM_RIGHTS) memcpy(&fd, CMSG_DATA(with), sizeof(fd));
-    Source& source = sources_[message.slot];
-    source = Source();
-    source.socket = Fd(fd);
+    sources_.erase(message.slot);
+    if (fd < 0) return true;  // no descriptor was free: the recorder finds its socket closed
+    sources_[message.slot].socket = Fd(fd);
     return true;
   }
 
@@ -150,7 +151,7 @@ class Hub {
 };
 
 // Runs in the process from its fork to its end.
-void Run(int control, PageServer::Listening listening, std::unique_ptr<MetricsFile> file) {
+void Run(int control, PageServer::Listening listening, std::unique_ptr<MetricsFile> file, size_t at_most) {
   Hub hub;
   std::unique_ptr<HttpServer> server;
   const RequestPolicy policy = listening.policy;
@@ -163,7 +164,8 @@ void Run(int control, PageServer::Listening listening, std::unique_ptr<MetricsFi
     server = *std::move(started);
   }
   prctl(PR_SET_NAME, "cowprof-metrics");
-  if (const absl::StatusOr<std::string> note = EnterSandbox(LesserUser()); !note.ok())
+  const size_t most_descriptors = kMaxConnections + at_most + kOtherDescriptors;
+  if (const absl::StatusOr<std::string> note = EnterSandbox(LesserUser(), most_descriptors); !note.ok())
     _exit(Fail(kInternalFailure, absl::StrCat("serve metrics: ", note.status().message())));
   absl::Duration next = BootTime();
   for (bool living = true; living;) {
@@ -192,7 +194,8 @@ void Run(int control, PageServer::Listening listening, std::unique_ptr<MetricsFi
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsHub>> MetricsHub::Start(const std::string& path,
-                                                              const std::optional<ServeAddress>& address) {
+                                                              const std::optional<ServeAddress>& address,
+                                                              size_t at_most) {
   absl::StatusOr<PageServer::Listening> listening = PageServer::Listen(address, "metrics");
   if (!listening.ok()) return absl::InvalidArgumentError(listening.status().message());
   const std::string served = listening->socket.ok() ? MetricsAddressOf(listening->policy) : "";
@@ -211,7 +214,7 @@ absl::StatusOr<std::unique_ptr<MetricsHub>> MetricsHub::Start(const std::string&
   if (pid < 0) return absl::ErrnoToStatus(errno, "fork the process that serves metrics");
   if (pid == 0) {
     ours.Close();
-    Run(theirs.fd(), *std::move(listening), std::move(file));
+    Run(theirs.fd(), *std::move(listening), std::move(file), at_most);
     _exit(0);
   }
   if (file != nullptr) file->LeaveToChild();

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -24,9 +25,10 @@ struct WatchFigures {
 
 class MetricsHub {
  public:
-  // Starts it. `file`: "": none. `address`: absent: nothing is served. The status is meant for the user.
+  // Starts it. `file`: "": none. `address`: absent: nothing is served. `at_most`: recorders at a time. The status is
+  // meant for the user.
   static absl::StatusOr<std::unique_ptr<MetricsHub>> Start(const std::string& file,
-                                                           const std::optional<ServeAddress>& address);
+                                                           const std::optional<ServeAddress>& address, size_t at_most);
   // Writes the last text, and ends the process.
   ~MetricsHub();
 

@@ -167,7 +167,7 @@ int RunWatch(const WatchOptions& options) {
   std::unique_ptr<MetricsHub> hub;
   if (!options.metrics_file.empty() || options.metrics_listen) {
     absl::StatusOr<std::unique_ptr<MetricsHub>> started =
-        MetricsHub::Start(options.metrics_file, options.metrics_listen);
+        MetricsHub::Start(options.metrics_file, options.metrics_listen, options.at_most);
     if (!started.ok())
       return Fail(absl::IsInvalidArgument(started.status()) ? kUsage : kCannotWrite, started.status().message());
     hub = *std::move(started);
