@@ -231,8 +231,9 @@ def test_the_manifest_under_podman(manifest, dist, binary, tree_of, open_folder,
         truth = wait_for(lambda: trainer.lines, "the trainer", "pause", "trainer")[0]
         words = [word.replace("$(NODE_NAME)", "node-7") for word in [*container["command"], *container["args"]]]
         started["watch"] = subprocess.Popen(podman.container("--name", "watch", *options, image, *words), stderr=logs["watch"])
+        job = next((word.removeprefix("--label=job_id=") for word in words if word.startswith("--label=job_id=")), "none")
         # With the host's processes it sees other trainers, too, and starts a recorder a second.
-        recording = wait_for(lambda: next((path for path in (tmp_path / "recordings").glob("cowprof-*-none-3-*.json") if harness.has_sample(path)), None),
+        recording = wait_for(lambda: next((path for path in (tmp_path / "recordings").glob(f"cowprof-*-{job}-3-*.json") if harness.has_sample(path)), None),
                              "a recording", "pause", "trainer", "watch")
         trainer.go()
         wait_for(lambda: harness.last_record(recording).get("reason") == "target ended", "the end of the trainer", "watch")

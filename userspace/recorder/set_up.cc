@@ -136,10 +136,11 @@ std::string ExpandName(absl::string_view name, const RunIdentity& identity) {
     return safe;
   };
   const RankFacts& rank = identity.rank;
+  const auto job = identity.labels.find("job_id");
   const bool ranked = rank.source != RankSource::kNone && rank.rank;
   return absl::StrReplaceAll(name, {{"%%", "%"},
                                     {"%h", part(identity.host)},
-                                    {"%j", part(rank.job_id)},
+                                    {"%j", part(job != identity.labels.end() ? job->second : rank.job_id)},
                                     {"%r", part(ranked ? absl::StrCat(*rank.rank) : "")}});
 }
 

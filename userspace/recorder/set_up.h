@@ -22,8 +22,8 @@ int OpenHook(Recording* recording);
 int StartMetricsFile(Recording* recording);
 // Call before anything is started: refuses a port that is in use.
 int OpenPage(Recording* recording);
-// Replaces %h by the host, %j by the job's id and %r by the rank, each "none" if there is none, and %% by %. What is
-// not safe in a file name becomes '_'.
+// Replaces %h by the host, %j by the job's id (of --label, otherwise of the environment) and %r by the rank, each
+// "none" if there is none, and %% by %. What is not safe in a file name becomes '_'.
 std::string ExpandName(absl::string_view name, const RunIdentity& identity);
 // Forks the program that is to be recorded. It waits before its exec.
 int StartProgram(Recording* recording);
