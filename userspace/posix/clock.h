@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace cowprof {
@@ -16,6 +17,9 @@ inline absl::Duration ReadClock(clockid_t clock) {
 
 // Time since boot, suspend included: the clock of all times in a recording, and of the probes.
 inline absl::Duration BootTime() { return ReadClock(CLOCK_BOOTTIME); }
+
+// A moment since boot by the wall clock, as that is set now.
+inline absl::Time WallTimeOf(absl::Duration moment) { return absl::Now() - (BootTime() - moment); }
 
 }  // namespace cowprof
 

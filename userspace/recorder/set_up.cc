@@ -221,7 +221,7 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   RunInfo& info = recording->info;
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(target);
   info.target = {target, stat.ok() ? stat->start_ns() : 0};
-  info.started = absl::Now() - (BootTime() - recording->start);  // t = 0 was before the probes were loaded
+  info.started = WallTimeOf(recording->start);  // t = 0 was before the probes were loaded
   info.interval = options.interval;
   info.started_target = recording->program.has_value();
   if (stat.ok()) {
@@ -240,7 +240,7 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   };
   if (recording->metrics_file != nullptr) {
     MetricsTally tally;
-    const std::string text = MetricsText(recording->run.model, Findings(), std::nullopt, /*recording=*/true, &tally);
+    const std::string text = MetricsText(recording->run.model, Findings(), {.sampled = info.started}, &tally);
     if (absl::Status status = recording->metrics_file->Open(expanded(options.metrics_file), text); !status.ok()) {
       if (!options.watched) return Fail(kCannotWrite, status.message());
       recording->metrics_file = nullptr;  // no fault of the recording

@@ -38,6 +38,7 @@ LivePage::LivePage(Fd timeline, bool page)
                                         Append(sample, raised, &run_);
                                         if (page) builder_.Add(sample, raised, run_);
                                         tally_.Append(sample, raised, run_.model);
+                                        read_at_ = BootTime();
                                         ++samples_;
                                       }}) {}
 
@@ -67,8 +68,8 @@ std::shared_ptr<const std::string> LivePage::Metrics(const Fd& recorder) {
   const Made now = {samples_, live()};
   if (!headed_ || (metrics_ != nullptr && now == metrics_made_)) return metrics_;
   metrics_made_ = now;
-  metrics_ = std::make_shared<const std::string>(
-      MetricsText(run_.model, Judge(run_, Detail::kTick), ReadUse(recorder), now.live, &tally_));
+  metrics_ = std::make_shared<const std::string>(MetricsText(
+      run_.model, Judge(run_, Detail::kTick), {WallTimeOf(read_at_), ReadUse(recorder), now.live}, &tally_));
   return metrics_;
 }
 

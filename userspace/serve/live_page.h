@@ -52,6 +52,7 @@ class LivePage {
   TimelineTail tail_;
   bool headed_ = false, ended_ = false;
   size_t samples_ = 0;
+  absl::Duration read_at_;  // the last sample, on CLOCK_BOOTTIME: soon after it was taken
   Made made_;  // what `data_` was built from
   Data data_;
   Made metrics_made_;

@@ -152,7 +152,7 @@ void AddPeaks(const MetricsTally& tally, Text* text) {
 
 // ---- The run ----
 
-void AddRun(const RunModel& model, bool recording, Text* text) {
+void AddRun(const RunModel& model, const RecorderState& recorder, Text* text) {
   const ProcessModel* target = model.target();
   text->Family("build_info", kGauge, "Always 1; the version of cowprof.");
   text->Row(uint64_t{1}, {{"version", model.info.version}});
@@ -162,9 +162,9 @@ void AddRun(const RunModel& model, bool recording, Text* text) {
                           {"rung", model.info.rung},
                           {"exactness", NameOf(model.info.exactness)}});
   text->Family("recording", kGauge, "1 while cowprof records, 0 once it has ended.");
-  text->Row(uint64_t{recording});
+  text->Row(uint64_t{recorder.recording});
   text->Family("last_sample_timestamp_seconds", kGauge, "When the last sample was taken, in Unix time.");
-  text->Row(absl::ToDoubleSeconds(model.info.started + model.t - absl::UnixEpoch()));
+  text->Row(absl::ToDoubleSeconds(recorder.sampled - absl::UnixEpoch()));
 }
 
 void AddCopies(const RunModel& model, const MetricsTally& tally, Text* text) {
@@ -272,18 +272,18 @@ std::string EscapeLabel(absl::string_view value) {
   return escaped;
 }
 
-std::string MetricsText(const RunModel& model, const Findings& findings, const std::optional<ProcessUse>& use,
-                        bool recording, MetricsTally* tally) {
+std::string MetricsText(const RunModel& model, const Findings& findings, const RecorderState& recorder,
+                        MetricsTally* tally) {
   tally->Update(model, findings.workers);
   Text text(model);
-  AddRun(model, recording, &text);
+  AddRun(model, recorder, &text);
   AddWorkers(model, *tally, &text);
   AddPeaks(*tally, &text);
   AddCopies(model, *tally, &text);
   AddLimits(model, findings.forecast, &text);
   AddShm(model, &text);
   AddAlerts(*tally, &text);
-  AddRecorder(model.losses, use, &text);
+  AddRecorder(model.losses, recorder.use, &text);
   return text.text();
 }
 

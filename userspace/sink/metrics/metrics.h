@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "model/judge/findings.h"
 #include "posix/process_use.h"
 #include "sink/metrics/metrics_tally.h"
@@ -16,9 +17,15 @@ namespace cowprof {
 
 inline constexpr size_t kMostWorkersListed = 512;  // the others are in the sums only
 
-// Updates `tally` first. `use`: of the recorder; absent: not known. `recording`: false once it has ended.
-std::string MetricsText(const RunModel& model, const Findings& findings, const std::optional<ProcessUse>& use,
-                        bool recording, MetricsTally* tally);
+// Of a recorder, beside its run.
+struct RecorderState {
+  absl::Time sampled;  // when the last sample was taken, by the wall clock of now: it may have been set since
+  std::optional<ProcessUse> use;  // absent: not known
+  bool recording = true;          // false once it has ended
+};
+// Updates `tally` first.
+std::string MetricsText(const RunModel& model, const Findings& findings, const RecorderState& recorder,
+                        MetricsTally* tally);
 
 // A label's value between its quotes. Bytes that are not UTF-8 become "\xNN", as text, and so does NUL.
 std::string EscapeLabel(absl::string_view value);

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "posix/clock.h"
 #include "posix/process_use.h"
 #include "sink/metrics/metrics.h"
 #include "sink/metrics/metrics_file.h"
@@ -21,6 +22,7 @@ class MetricsSink : public Sink {
       : file_(std::move(file)), report_(std::move(report)) {}
 
   absl::Status Write(const Tick& tick) override {
+    sampled_ = BootTime();
     tally_.Append(tick.sample, tick.raised, tick.model);
     model_ = &tick.model;
     findings_ = &tick.findings;
@@ -37,7 +39,9 @@ class MetricsSink : public Sink {
  private:
   static constexpr absl::Duration kLeastGap = absl::Milliseconds(900);  // ticks come a little early at times
 
-  std::string Text(bool recording) { return MetricsText(*model_, *findings_, ReadUse(stat_), recording, &tally_); }
+  std::string Text(bool recording) {
+    return MetricsText(*model_, *findings_, {WallTimeOf(sampled_), ReadUse(stat_), recording}, &tally_);
+  }
   void Report(const std::string& failure) const {
     if (!failure.empty()) report_(failure);
   }
@@ -46,6 +50,7 @@ class MetricsSink : public Sink {
   std::function<void(const std::string&)> report_;
   MetricsTally tally_;
   Fd stat_ = OpenStat("self");
+  absl::Duration sampled_;  // CLOCK_BOOTTIME
   absl::Duration next_ = -absl::InfiniteDuration();
   const RunModel* model_ = nullptr;  // of the last tick; both outlive the sink
   const Findings* findings_ = nullptr;

@@ -15,6 +15,8 @@
 namespace cowprof {
 namespace {
 
+const absl::Time kSampled = absl::FromUnixSeconds(1'800'000'000);  // the clock was set since the recording began
+
 // A trainer with two DataLoader workers, which was recorded tick by tick.
 class Job {
  public:
@@ -28,7 +30,7 @@ class Job {
     tally_.Append(sample, raised, run_.model);
   }
   std::string Text(bool recording = true) {
-    return MetricsText(run_.model, Judge(run_, Detail::kTick), ProcessUse{1.5, 4096}, recording, &tally_);
+    return MetricsText(run_.model, Judge(run_, Detail::kTick), {kSampled, ProcessUse{1.5, 4096}, recording}, &tally_);
   }
   bool Says(const std::string& row) { return absl::StrContains(Text(), absl::StrCat("\n", row, "\n")); }
   Run& run() { return run_; }
@@ -77,7 +79,7 @@ TEST_CASE("metrics: a run, its workers and its limits") {
   job.Tick(TwoWorkers());
   CHECK(job.Says("cowprof_build_info{job_id=\"job-7\",rank=\"3\",version=\"9.9\"} 1"));
   CHECK(job.Says("cowprof_recording{job_id=\"job-7\",rank=\"3\"} 1"));
-  CHECK(job.Says("cowprof_last_sample_timestamp_seconds{job_id=\"job-7\",rank=\"3\"} 1700000002"));
+  CHECK(job.Says("cowprof_last_sample_timestamp_seconds{job_id=\"job-7\",rank=\"3\"} 1800000000"));
   CHECK(job.Says("cowprof_workers{job_id=\"job-7\",rank=\"3\"} 2"));
   CHECK(job.Says("cowprof_worker_copied_bytes_total{job_id=\"job-7\",rank=\"3\",worker=\"0\"} 40960"));
   CHECK(job.Says("cowprof_worker_copied_bytes_total{job_id=\"job-7\",rank=\"3\",worker=\"1\"} 81920"));
@@ -191,7 +193,7 @@ TEST_CASE("metrics: alerts are counted as they are raised, however many the run 
 
 TEST_CASE("metrics: nothing is said of what is not known") {
   MetricsTally tally;
-  const std::string text = MetricsText(RunModel(), Findings(), std::nullopt, /*recording=*/true, &tally);
+  const std::string text = MetricsText(RunModel(), Findings(), RecorderState(), &tally);
   for (const char* name : {"copied_bytes_total", "shm_used", "limit_eta", "plateau", "ceiling", "self_"})
     CHECK_FALSE(absl::StrContains(text, name));
   CHECK(absl::StrContains(text, "\ncowprof_recording 1\n"));
