@@ -231,9 +231,17 @@ void AddShm(const RunModel& model, Text* text) {
   if (model.shm) text->Row(LeakedIn(*model.shm).bytes);
 }
 
-void AddAlerts(const MetricsTally& tally, Text* text) {
+void AddAlerts(const RunModel& model, const MetricsTally& tally, Text* text) {
   text->Family("alerts_total", kCounter, "Alerts that cowprof has raised.");
-  for (const auto& [of, count] : tally.alerts()) text->Row(count, {{"limit", of.first}, {"rule", of.second}});
+  std::map<std::pair<std::string, std::string>, uint64_t> alerts = tally.alerts();
+  // As with exits: so that the first alert is an increase.
+  alerts.try_emplace({"", NameOf(AlertRule::kHang)}, 0);
+  for (const LimitModel& limit : model.limits) {
+    if (!limit.now.limit) continue;
+    for (const AlertRule rule : {AlertRule::kRatio, AlertRule::kEta})
+      alerts.try_emplace({NameOf(limit.now.kind), NameOf(rule)}, 0);
+  }
+  for (const auto& [of, count] : alerts) text->Row(count, {{"limit", of.first}, {"rule", of.second}});
   text->Family("oom_kills_total", kCounter, "Processes that the OOM killer has chosen.");
   text->Row(tally.oom_kills());
 }
@@ -282,7 +290,7 @@ std::string MetricsText(const RunModel& model, const Findings& findings, const R
   AddCopies(model, *tally, &text);
   AddLimits(model, findings.forecast, &text);
   AddShm(model, &text);
-  AddAlerts(*tally, &text);
+  AddAlerts(model, *tally, &text);
   AddRecorder(model.losses, recorder.use, &text);
   return text.text();
 }

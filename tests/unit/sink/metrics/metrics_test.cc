@@ -178,8 +178,11 @@ TEST_CASE("metrics: at most 10 series a worker, and a bound for many") {
   CHECK(series_with(kMostWorkersListed + 9) == series_with(kMostWorkersListed));
 }
 
-TEST_CASE("metrics: alerts are counted as they are raised, however many the run keeps") {
+TEST_CASE("metrics: alerts are counted from 0 as they are raised, however many the run keeps") {
   Job job;
+  job.Tick({.t = absl::Seconds(1), .limits = {{LimitKind::kShm, "/dev/shm", 1000, 400}}});
+  for (const char* of : {"limit=\"shm\",rule=\"eta\"", "limit=\"shm\",rule=\"ratio\"", "rule=\"hang\""})
+    CHECK(job.Says(absl::StrCat("cowprof_alerts_total{job_id=\"job-7\",rank=\"3\",", of, "} 0")));
   const Alert raised = {.kind = LimitKind::kShm, .name = "/dev/shm"}, hang = {.rule = AlertRule::kHang};
   Alert over = raised;
   over.over = true;
