@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -74,36 +73,6 @@ class Text {
 
 // ---- Workers ----
 
-struct Listed {
-  const ProcessModel* process;
-  std::string rank, worker;
-};
-
-// The living workers. `worker` is the worker_id of a DataLoader, otherwise the number in the recording; one that is
-// taken, as by the workers of a second DataLoader, gets a suffix.
-std::vector<Listed> ListWorkers(const RunModel& model) {
-  std::vector<Listed> listed;
-  std::set<std::pair<std::string, std::string>> taken;
-  for (const ProcessModel& process : model.processes) {
-    if (!process.is_worker() || process.ended || listed.size() == kMostWorkersListed) continue;
-    const RankFacts* facts = RankOf(process, model);
-    const std::string rank = facts != nullptr && facts->rank ? absl::StrCat(*facts->rank) : "";
-    const std::string name = absl::StrCat(process.loader ? process.loader->worker_id : process.index);
-    std::string worker = name;
-    for (int i = 1; !taken.emplace(rank, worker).second; ++i) worker = absl::StrCat(name, ".", i);
-    listed.push_back({&process, rank, worker});
-  }
-  return listed;
-}
-
-template <typename ValueOf>
-void AddWorkers(const std::vector<Listed>& workers, const ValueOf& value_of, Text* text) {
-  for (const Listed& worker : workers) {
-    if (const Count value = value_of(*worker.process))
-      text->RowOfRank(*value, worker.rank, {{"worker", worker.worker}});
-  }
-}
-
 void AddWorkers(const RunModel& model, const MetricsTally& tally, Text* text) {
   uint64_t living = 0;
   for (const ProcessModel& process : model.processes) living += process.is_worker() && !process.ended;
@@ -117,25 +86,23 @@ void AddWorkers(const RunModel& model, const MetricsTally& tally, Text* text) {
                "Workers that have ended, by cause: done, exit-status, signal, or the id of a diagnosis.");
   for (const auto& [cause, count] : exits) text->Row(count, {{"cause", cause}});
 
-  const std::vector<Listed> workers = ListWorkers(model);
-  const uint64_t page_bytes = model.info.page_bytes;
+  const auto add = [&](const auto& value_of) {
+    for (const auto& [index, name] : tally.workers()) {
+      if (const Count value = value_of(*model.Find(index)))
+        text->RowOfRank(*value, name.rank, {{"worker", name.worker}});
+    }
+  };
   text->Family("worker_copied_bytes_total", kCounter, "Memory that the worker has copied on write.");
-  AddWorkers(
-      workers,
-      [&](const ProcessModel& process) -> Count {
-        if (!process.counts.copies) return std::nullopt;
-        return *process.counts.copies * page_bytes;
-      },
-      text);
+  add([&](const ProcessModel& process) -> Count {
+    if (!process.counts.copies) return std::nullopt;
+    return *process.counts.copies * model.info.page_bytes;
+  });
   text->Family("worker_private_bytes", kGauge, "Private memory of the worker.");
-  AddWorkers(
-      workers, [](const ProcessModel& process) { return process.private_bytes; }, text);
+  add([](const ProcessModel& process) { return process.private_bytes; });
   text->Family("worker_shared_bytes", kGauge, "Memory that the worker still shares and can still copy.");
-  AddWorkers(
-      workers, [](const ProcessModel& process) { return process.still_shared_bytes; }, text);
+  add([](const ProcessModel& process) { return process.still_shared_bytes; });
   text->Family("worker_batches_total", kCounter, "Batches that the worker was seen to begin, at least.");
-  AddWorkers(
-      workers, [](const ProcessModel& process) { return process.batches; }, text);
+  add([](const ProcessModel& process) { return process.batches; });
 }
 
 void AddPeaks(const MetricsTally& tally, Text* text) {

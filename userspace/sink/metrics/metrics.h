@@ -3,7 +3,6 @@
 #ifndef COWPROF_SINK_METRICS_METRICS_H_
 #define COWPROF_SINK_METRICS_METRICS_H_
 
-#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -14,8 +13,6 @@
 #include "sink/metrics/metrics_tally.h"
 
 namespace cowprof {
-
-inline constexpr size_t kMostWorkersListed = 512;  // the others are in the sums only
 
 // Of a recorder, beside its run.
 struct RecorderState {

@@ -1,8 +1,12 @@
 #include "sink/metrics/metrics_tally.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "model/facts/ended_aggregate.h"
+#include "model/facts/roles.h"
 #include "model/judge/post_mortem.h"
 #include "model/saturating.h"
 
@@ -28,6 +32,11 @@ uint64_t EndedWorkers(const RunModel& model) {
   uint64_t ended = 0;
   ForEachRow(model, [&](const ProcessModel& row) { ended += row.is_worker() && row.ended ? row.stands_for : 0; });
   return ended;
+}
+
+// It was not looked at yet, so its number in the recording gives way to the worker_ids of others.
+bool MayBecomeLoader(const ProcessModel& process) {
+  return !process.loader && (process.duty.duty == Duty::kUnknown || process.duty.duty == Duty::kLoader);
 }
 
 }  // namespace
@@ -67,7 +76,35 @@ void MetricsTally::CountEnds(const Sample& sample, const RunModel& model) {
   }
 }
 
+void MetricsTally::NameWorkers(const RunModel& model) {
+  const std::map<int, WorkerName> before = std::exchange(workers_, {});
+  struct Wish {
+    int order, index;
+    WorkerName name;
+  };
+  std::vector<Wish> wishes;
+  for (const ProcessModel& process : model.processes) {
+    if (!process.is_worker() || process.ended) continue;
+    const auto found = before.find(process.index);
+    if (found == before.end() && wishes.size() >= kMostWorkersListed) continue;
+    const RankFacts* facts = RankOf(process, model);
+    const std::string rank = facts != nullptr && facts->rank ? absl::StrCat(*facts->rank) : "";
+    const std::string number = absl::StrCat(process.loader ? process.loader->worker_id : process.index);
+    const bool same = found != before.end() && found->second.rank == rank && found->second.number == number;
+    const int order = MayBecomeLoader(process) ? 2 : same ? 0 : 1;
+    wishes.push_back({order, process.index, {rank, number, same ? found->second.worker : number}});
+  }
+  std::stable_sort(wishes.begin(), wishes.end(), [](const Wish& a, const Wish& b) { return a.order < b.order; });
+  std::set<std::pair<std::string, std::string>> taken;
+  for (auto& [order, index, name] : wishes) {
+    if (workers_.size() == kMostWorkersListed) break;
+    for (int i = 1; !taken.emplace(name.rank, name.worker).second; ++i) name.worker = absl::StrCat(name.number, ".", i);
+    workers_.emplace(index, std::move(name));
+  }
+}
+
 void MetricsTally::Update(const RunModel& model, const Totals& workers) {
+  NameWorkers(model);
   uint64_t started = 0;
   Count fresh;
   ForEachRow(model, [&](const ProcessModel& process) {

@@ -20,6 +20,14 @@ namespace cowprof {
 // Upper bounds of the buckets of peak private memory: powers of 4 from 1 MiB to 64 GiB, then infinity.
 inline constexpr size_t kPeakBuckets = 10;
 
+inline constexpr size_t kMostWorkersListed = 512;  // the others are in the sums only
+
+// Labels of a living worker.
+struct WorkerName {
+  std::string rank, number;  // `number`: the worker_id of a DataLoader, otherwise that in the recording
+  std::string worker;        // `number`, with a suffix if another has it, as in a second DataLoader
+};
+
 class MetricsTally {
  public:
   // Call after each sample, which `model` already has. `raised`: alerts on this sample.
@@ -33,6 +41,9 @@ class MetricsTally {
   const std::optional<CauseCounts>& causes() const { return causes_; }
   Count new_pages() const { return new_pages_; }
 
+  // By index. Each keeps its name while it lives, so that its series does not go on with the values of another.
+  const std::map<int, WorkerName>& workers() const { return workers_; }
+
   const std::map<std::string, uint64_t>& exits() const { return exits_; }  // by cause
   uint64_t oom_kills() const { return oom_kills_; }
   // Of ended workers, unless they were summed up with others at once.
@@ -43,10 +54,12 @@ class MetricsTally {
 
  private:
   void CountEnds(const Sample& sample, const RunModel& model);
+  void NameWorkers(const RunModel& model);
 
   uint64_t starts_ = 0;
   Count copies_, new_pages_;
   std::optional<CauseCounts> causes_;
+  std::map<int, WorkerName> workers_;
   std::map<std::string, uint64_t> exits_;
   uint64_t told_ = 0;  // sum of `exits_`
   uint64_t oom_kills_ = 0;

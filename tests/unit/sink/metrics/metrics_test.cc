@@ -108,6 +108,37 @@ TEST_CASE("metrics: every row is well-formed and no series comes twice") {
   CHECK(job.Says("cowprof_worker_copied_bytes_total{job_id=\"job-7\",rank=\"3\",worker=\"0.1\"} 4096"));
 }
 
+TEST_CASE("metrics: a worker keeps its name when another that had the same number ends") {
+  Job job;
+  job.Tick(TwoWorkers());
+  job.Tick({.t = absl::Seconds(3), .events = {Started(3, 0)}, .processes = {Worker(3, 0, 1)}});
+  const auto copied = [&](absl::string_view worker, uint64_t pages) {
+    return job.Says(absl::StrCat("cowprof_worker_copied_bytes_total{job_id=\"job-7\",rank=\"3\",worker=\"", worker,
+                                 "\"} ", 4096 * pages));
+  };
+  CHECK((copied("0", 10) && copied("1", 20) && copied("0.1", 1)));
+  job.Tick({.t = absl::Seconds(4), .events = {Exited(1, 0)}, .processes = {Worker(3, 0, 2)}});
+  CHECK((copied("0.1", 2) && copied("1", 20)));
+  CHECK_FALSE(absl::StrContains(job.Text(), "worker=\"0\""));
+  job.Tick({.t = absl::Seconds(5), .events = {Started(4, 0)}, .processes = {Worker(4, 0, 3)}});
+  CHECK((copied("0", 3) && copied("0.1", 2)));
+}
+
+TEST_CASE("metrics: a worker that was not looked at yet takes no number from one that was") {
+  Job job;
+  job.Tick({.t = absl::Seconds(1),
+            .events = {Started(0, -1), Started(1, 0), Started(2, 0)},
+            .processes = {RowWithCopies(0, 0), RowWithCopies(1, 1), RowWithCopies(2, 2)}});
+  const auto worker = [&](absl::string_view name) {
+    return absl::StrContains(job.Text(), absl::StrCat("worker=\"", name, "\""));
+  };
+  CHECK((worker("1") && worker("2")));
+  job.Tick({.t = absl::Seconds(2), .processes = {Worker(2, 1, 2)}});
+  CHECK((worker("1") && worker("1.1") && !worker("2")));
+  job.Tick({.t = absl::Seconds(3), .processes = {Worker(1, 0, 1)}});
+  CHECK((worker("0") && worker("1") && !worker("1.1")));
+}
+
 TEST_CASE("metrics: exits are counted by cause and never fall") {
   Job job;
   job.run().model.most_ended = 1;  // others are summed up
