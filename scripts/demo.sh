@@ -4,6 +4,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p demo
+trainer='' caller=''
+if [ "$(id -u)" -eq 0 ]; then caller=${SUDO_UID:+$SUDO_UID:$SUDO_GID}; fi
+finish() {
+  if [ -n "$trainer" ]; then kill "$trainer" 2>/dev/null || true; fi
+  if [ -n "$caller" ]; then scripts/give-back.sh "$caller"; fi
+}
+trap finish EXIT
+# Under sudo cowprof writes as the user who called it.
+if [ -n "$caller" ]; then chown -R "$caller" demo; fi
 scripts/install-deps.sh tool
 # PyTorch is large: it comes while the tool is built.
 scripts/install-deps.sh demo >demo/install.log 2>&1 &
@@ -18,7 +27,6 @@ fi
 if [ -e demo/timeline.json ]; then mv demo/timeline.json demo/timeline.json.old; fi
 /usr/bin/python3 tests/system/dataloader.py --items 1000000 --epochs 3 --seconds 30 --recorded-by demo/timeline.json >demo/training.log 2>&1 &
 trainer=$!
-trap 'kill $trainer 2>/dev/null || true' EXIT
 echo "demo: training started (pid $trainer), building its data set; its output is in demo/training.log"
 # "ready" comes when the data set stands. The workers are forked once the recording has begun.
 until grep -q '"ready"' demo/training.log; do
