@@ -105,6 +105,16 @@ def test_the_unit_is_valid_and_confined(dist, name, tmp_path):
     assert float(re.search(r"exposure level for \S+: ([\d.]+)", exposure)[1]) <= 5
 
 
+def test_the_unit_starts_after_a_reboot_once_it_is_enabled(tmp_path):
+    needs("package systemd", shutil.which("systemctl"), "systemd is not installed")
+    units = tmp_path / "lib/systemd/system"
+    units.mkdir(parents=True)
+    shutil.copy(harness.REPOSITORY / "packaging/cowprof-watch.service", units)
+    done = subprocess.run(["systemctl", f"--root={tmp_path}", "enable", "cowprof-watch"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "etc/systemd/system/multi-user.target.wants/cowprof-watch.service").is_symlink(), done.stderr
+
+
 def test_licences_name_what_is_linked(binary):
     text = (binary.parents[1] / "THIRD-PARTY").read_text()
     for package in ("libc6-dev", "libstdc++-12-dev", "libbpf-dev", "libelf-dev", "zlib1g-dev", "libdeflate-dev", "libseccomp-dev", "libabsl-dev",
