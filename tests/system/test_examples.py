@@ -43,7 +43,7 @@ def words_of(line):
 LINES = [words_of(line) for document in DOCUMENTS for line in sorted(lines_of(document))]
 RUN = {shlex.join(words): words for words in LINES if words}
 UNUSED_PID = "4194300"
-VALUES = {"PID": UNUSED_PID, "N": "2", "4242": UNUSED_PID, "4711": UNUSED_PID, "1234": UNUSED_PID, "/var/lib/cowprof": "recordings/"}
+VALUES = {"PID": UNUSED_PID, "N": "2", "4242": UNUSED_PID, "4711": UNUSED_PID, "1234": UNUSED_PID, "/var/lib/cowprof-watch": "recordings/"}
 
 
 @pytest.fixture(scope="module")

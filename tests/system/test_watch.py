@@ -260,32 +260,33 @@ def test_a_process_that_can_not_be_looked_at(host, folder, tmp_path):
 
 # ---- Folders ----
 
-@pytest.mark.parametrize("case", ["missing", "read-only", "a file", "of another, under sudo"])
-def test_a_folder_that_can_not_be_written_is_refused(case, tmp_path):
-    folder = tmp_path / "folder"
+@pytest.mark.parametrize("case", ["in none", "read-only", "a file", "of another, under sudo", "missing, under sudo"])
+def test_a_folder_that_can_not_be_written_is_refused(case, open_folder):
+    folder = open_folder / "folder"
     prefix, environment = [], dict(os.environ)
     if case == "a file":
         folder.touch()
-    elif case != "missing":
+    elif case == "in none":
+        folder = folder / "recordings"
+    elif case != "missing, under sudo":
         folder.mkdir()
     if case == "read-only":
         prefix = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro tmpfs "$1"; shift; exec "$@"', "sh", folder]
-    if case == "of another, under sudo":
+    if case.endswith("under sudo"):
         environment.update(SUDO)
     done = subprocess.run([*prefix, harness.COWPROF, "watch", "-d", folder], env=environment, capture_output=True, text=True, timeout=harness.DEADLINE,
                           check=False)
     assert done.returncode == 6 and len(done.stderr.splitlines()) == 1 and "name a folder with --folder" in done.stderr, done.stderr
+    assert (f"; run: sudo install -d -o {harness.NOBODY} {folder}; or " in done.stderr) == (case == "missing, under sudo"), done.stderr
 
 
 def test_under_sudo_all_is_done_as_the_invoking_user(host, nobodys_folder):
-    folder = nobodys_folder / "recordings"
-    folder.mkdir()
-    os.chown(folder, harness.NOBODY, harness.NOBODY)
+    folder = nobodys_folder / "recordings"  # is missing
     trainer = host.trainer(0)
     watch = host.watch(folder, "--metrics-file", folder / "all.prom", env={**os.environ, **SUDO})
     watch.recording(trainer)
     assert watch.end() == 0
-    assert {path.stat().st_uid for path in folder.iterdir()} == {harness.NOBODY} and len(list(folder.iterdir())) == 2
+    assert {path.stat().st_uid for path in (folder, *folder.iterdir())} == {harness.NOBODY} and len(list(folder.iterdir())) == 2
 
 
 def test_a_full_folder(small_disk, host):

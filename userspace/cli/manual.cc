@@ -125,7 +125,7 @@ const std::vector<CommandRow>& Prose() {
             "Recordings that have ended are removed by --keep, and no other file. The metrics of all are one page or "
             "file, where each series has the label recorder. SIGTERM and Ctrl-C end all recorders, and so does the end "
             "of watch by any cause: each recording is whole."},
-       .examples = {{"sudo cowprof watch -d /var/lib/cowprof", "record what trains on this host"},
+       .examples = {{"sudo cowprof watch -d recordings", "record what trains on this host"},
                     {"sudo cowprof watch --match '^gunicorn: master'", "also a server that forks its workers"},
                     {"sudo cowprof watch -d rec --metrics-listen 9464", "with metrics for Prometheus"}},
        .statuses = {kDone, kInternalFailure, kUsage, kHostCannot, kCannotWrite}},

@@ -30,8 +30,9 @@ void AddWatchOptions(CLI::App* command, WatchOptions* options) {
           "Also record programs whose command line matches, such as masters of prefork servers")
       ->type_name("REGEX");
   command
-      ->add_option("-d,--folder", options->folder,
-                   "Where to write the recordings: cowprof-HOST-JOB-RANK-PID-TIME.json (default: here)")
+      ->add_option(
+          "-d,--folder", options->folder,
+          "Where to write the recordings, made if it is missing: cowprof-HOST-JOB-RANK-PID-TIME.json (default: here)")
       ->type_name("FOLDER");
   command
       ->add_option_function<std::string>(

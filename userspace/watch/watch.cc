@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,6 +20,7 @@
 #include "posix/rights.h"
 #include "posix/taken_signals.h"
 #include "source/namespaces.h"
+#include "source/rights_remedy.h"
 #include "watch/metrics_hub.h"
 #include "watch/recorders.h"
 #include "watch/scanner.h"
@@ -35,16 +37,21 @@ CapabilitySet CapabilitiesOfRecorders() {
                 CAP_SETGID, CAP_SETPCAP});
 }
 
-// The folder, if this user, or who called sudo, may write there.
+// The folder, made if it is missing, if this user, or the one who called sudo, may write there.
 absl::StatusOr<Fd> OpenFolder(const std::string& path) {
   AsInvokingUser user;
-  Fd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+  Fd folder(open(path.c_str(), kFlags));
+  const bool missing = !folder.ok() && errno == ENOENT;
+  if (missing && mkdir(path.c_str(), 0755) == 0) folder = Fd(open(path.c_str(), kFlags));
   if (folder.ok() && faccessat(folder.fd(), ".", W_OK | X_OK, AT_EACCESS) == 0) return folder;
   const int error = errno;
-  return absl::PermissionDeniedError(
-      absl::StrCat("write recordings into ", path, ": ", strerror(error),
-                   geteuid() != getuid() ? absl::StrCat(", as user ", geteuid(), ", who called sudo") : "",
-                   "; name a folder with --folder"));
+  return absl::PermissionDeniedError(absl::StrCat(
+      missing ? "make the folder " : "write recordings into ", path, ": ", strerror(error),
+      geteuid() != getuid() ? absl::StrCat(", as user ", geteuid(), ", who called sudo") : "",
+      missing && error == EACCES ? absl::StrCat("; run: sudo install -d -o ", geteuid(), " ", ShellQuoted(path), "; or")
+                                 : ";",
+      " name a folder with --folder"));
 }
 
 class SignalSource {
