@@ -38,7 +38,7 @@ fi
 for shell in bash:bash-completion/completions/cowprof zsh:zsh/vendor-completions/_cowprof fish:fish/vendor_completions.d/cowprof.fish; do
   if from_binary completions "${shell%%:*}"; then place 644 "$work/printed" "usr/share/${shell#*:}"; fi
 done
-for file in cowprof.sql prometheus/{cowprof.rules,cowprof.rules_test,prometheus,alertmanager}.yml grafana/cowprof.json kubernetes/{daemonset,sidecar,debug}.yaml; do
+for file in cowprof.sql prometheus/{cowprof.rules,cowprof.rules_test,prometheus,alertmanager}.yml grafana/cowprof.json kubernetes/{daemonset,sidecar,debug}.yaml systemd/metrics.conf; do
   place 644 share/$file usr/share/cowprof/$file
 done
 documents=usr/share/doc/cowprof

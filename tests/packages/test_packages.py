@@ -105,6 +105,24 @@ def test_the_unit_is_valid_and_confined(dist, name, tmp_path):
     assert float(re.search(r"exposure level for \S+: ([\d.]+)", exposure)[1]) <= 5
 
 
+@pytest.mark.parametrize("options", ["as it is", "all"])
+def test_the_unit_can_give_metrics_by_the_drop_in(options, tmp_path):
+    """Also with what it has as comments."""
+    needs("package systemd", shutil.which("systemd-analyze"), "systemd is not installed")
+    unit = tmp_path / "cowprof-watch.service"
+    drop_in = tmp_path / "cowprof-watch.service.d" / "metrics.conf"
+    drop_in.parent.mkdir()
+    for source, target in (("packaging/cowprof-watch.service", unit), ("share/systemd/metrics.conf", drop_in)):
+        target.write_text((harness.REPOSITORY / source).read_text().replace("/usr/bin/cowprof", str(harness.COWPROF)))
+    if options == "all":
+        drop_in.write_text(re.sub(r"^#(?=[A-Z]\w+=)", "", drop_in.read_text(), flags=re.M))
+    verified = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, check=False)
+    assert (verified.returncode, verified.stderr) == (0, "")
+    said = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", unit], capture_output=True, text=True, check=False).stdout
+    assert re.search("PrivateNetwork= +Service has access to the host's network", said), said
+    assert ("may send UNIX signals" in said) == (options == "all"), said
+
+
 def test_the_unit_starts_after_a_reboot_once_it_is_enabled(tmp_path):
     needs("package systemd", shutil.which("systemctl"), "systemd is not installed")
     units = tmp_path / "lib/systemd/system"
