@@ -19,18 +19,47 @@ def test_every_input_is_used_and_every_used_one_is_declared():
     assert all("description" in one and ("required" in one or "default" in one) for one in ACTION["inputs"].values())
 
 
+def run(step, inputs, folder, **variables):
+    """A step with its inputs, as the runner starts it."""
+    assert step["shell"] == "bash"
+    values = {name: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda found: inputs[found[1]], value) for name, value in step.get("env", {}).items()}
+    environment = {**os.environ, "RUNNER_TEMP": str(folder), "GITHUB_STEP_SUMMARY": str(folder / "summary.md"), **values, **variables}
+    return subprocess.run(["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]], cwd=folder, env=environment,
+                          capture_output=True, text=True, check=False)
+
+
+# Of GitHub's runners: `sudo --preserve-env` has the PATH of sudoers, and the loader's variables are gone.
+SUDO = """#!/bin/sh
+[ "$1" = --preserve-env ] && shift
+exec env -u LD_LIBRARY_PATH PATH=/usr/sbin:/usr/bin:/sbin:/bin SUDO_UID={user} SUDO_GID={user} SUDO_USER=nobody "$@"
+"""
+
+
+def test_the_command_of_an_ordinary_runner_has_its_user_and_paths(nobodys_folder):
+    """The runner's user is nobody, by an `id` that says so."""
+    programs = {"id": f"#!/bin/sh\necho {harness.NOBODY}\n", "sudo": SUDO.format(user=harness.NOBODY), "of-the-runner": "#!/bin/sh\nexec /usr/bin/id -u\n"}
+    tools, cowprof = nobodys_folder / "tools", nobodys_folder / "cowprof" / "bin" / "cowprof"
+    tools.mkdir()
+    for name, text in programs.items():
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    cowprof.parent.mkdir(parents=True)
+    cowprof.symlink_to(harness.COWPROF)
+    (record,) = [step for step in ACTION["runs"]["steps"] if step["name"] == "Record"]
+    inputs = {"command": 'of-the-runner >said; echo "$LD_LIBRARY_PATH" >>said', "recording": "run.json"}
+    done = run(record, inputs, nobodys_folder, PATH=f"{tools}:{os.environ['PATH']}", LD_LIBRARY_PATH=str(tools))
+    assert done.returncode == 0, done.stderr
+    assert (nobodys_folder / "said").read_text() == f"{harness.NOBODY}\n{tools}\n"
+    assert (nobodys_folder / "run.json").stat().st_uid == harness.NOBODY
+
+
 @pytest.mark.parametrize("bounds, status, said", [
     ("--max-copied 1MiB", 3, "::error::cowprof: --max-copied 1MiB: copied is "), ("--max-copied 1GiB", 0, "::notice::cowprof: Kept: the bound.")])
 def test_the_steps_record_and_check(dist, tmp_path, bounds, status, said):  # noqa: F811
     inputs = {name: one.get("default", "") for name, one in ACTION["inputs"].items()}
     inputs.update(command=f"python3 {places.WORKLOAD}", wheel=str(only(dist, "*.whl")), bounds=bounds, junit="junit.xml")
-    environment = {**os.environ, "RUNNER_TEMP": str(tmp_path), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
     for step in ACTION["runs"]["steps"]:
-        assert step["shell"] == "bash"
-        values = {name: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda found: inputs[found[1]], value)
-                  for name, value in step.get("env", {}).items()}
-        done = subprocess.run(["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]], cwd=tmp_path,
-                              env={**environment, **values}, capture_output=True, text=True, check=False)
+        done = run(step, inputs, tmp_path)
         if step is not ACTION["runs"]["steps"][-1]:
             assert done.returncode == 0, done.stderr
     assert done.returncode == status, done.stderr
