@@ -13,6 +13,12 @@ case "${1:-tool}" in
   *) echo "usage: build.sh [tool|static|tests]" >&2; exit 2 ;;
 esac
 mkdir -p build
+for path in build build/.ninja_log; do
+  if [ -e $path ] && [ ! -w $path ]; then
+    echo "build.sh: $path belongs to $(stat -c %U $path), so $(id -un) can't build here; run: sudo scripts/give-back.sh $(id -u):$(id -g)" >&2
+    exit 1
+  fi
+done
 # A build directory with tests stays one: the tool alone is a target of it.
 if [ ! -e build/build.ninja ] || { [ $tests = ON ] && ! grep -q '^COWPROF_TESTS:BOOL=ON' build/CMakeCache.txt; }; then
   cmake --preset release -DCOWPROF_TESTS=$tests >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }

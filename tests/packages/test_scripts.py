@@ -11,21 +11,32 @@ import pytest
 import harness
 from test_output_file import SUDO
 
-TRAINER = "import json, time\nprint(json.dumps({'event': 'ready'}), flush=True)\ntime.sleep(2)\n"
+# Stands in for the tests: what they get of sudo, whether git reads the clone, and a file that they make.
+CTEST = """import os, pathlib, subprocess
+pathlib.Path("build/tested").touch()
+print(sorted(name for name in os.environ if name.startswith("SUDO_")), subprocess.run(["git", "status", "--short"], capture_output=True).returncode)
+"""
+TRAINER = """import json, os, time
+print(json.dumps({"event": "ready"}), flush=True)
+while not os.path.exists("demo/timeline.json"):
+    time.sleep(0.05)
+time.sleep(1)
+"""
 BUILD = f"#!/bin/sh\nmkdir -p build/chroots/sid && ln -sf {harness.COWPROF} build/cowprof && touch build/made build/chroots/sid/bash\n"
 
 
 @pytest.fixture
 def clone(nobodys_folder):
     """A clone of nobody's, with the scripts of this one."""
-    files = {"scripts/install-deps.sh": "#!/bin/sh\n", "scripts/build.sh": BUILD, "tests/system/dataloader.py": TRAINER}
+    files = {"scripts/install-deps.sh": "#!/bin/sh\n", "scripts/build.sh": BUILD, "scripts/run-ctest.py": CTEST, "tests/system/dataloader.py": TRAINER}
     for name, text in files.items():
         path = nobodys_folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         path.chmod(0o755)
-    for name in ("demo.sh", "give-back.sh"):
+    for name in ("demo.sh", "test.sh", "give-back.sh"):
         shutil.copy(harness.REPOSITORY / "scripts" / name, nobodys_folder / "scripts")
+    subprocess.run(["git", "init", "--quiet", nobodys_folder], check=True)
     subprocess.run(["chown", "-R", f"{harness.NOBODY}:{harness.NOBODY}", nobodys_folder], check=True)
     return nobodys_folder
 
@@ -36,8 +47,11 @@ def run(script, clone, **variables):
                           timeout=60 * harness.PATIENCE, check=False)
 
 
-def owners(folder):
-    return {path.relative_to(folder).as_posix(): path.lstat().st_uid for path in folder.rglob("*")}
+def of_root(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.lstat().st_uid == 0)
+
+
+TREES = ["build/chroots", "build/chroots/sid", "build/chroots/sid/bash"]  # of Debian: root's, as they have to be
 
 
 def test_the_demo_under_sudo(clone):
@@ -50,8 +64,14 @@ def test_the_demo_under_sudo(clone):
     assert done.returncode == 0, done.stderr
     assert harness.report_of(demo / "timeline.json")["samples"] >= 1
     assert (demo / "timeline.html").read_text().rstrip().endswith("</html>")
-    roots = [name for name, owner in owners(clone).items() if owner != harness.NOBODY]
-    assert sorted(roots) == ["build/chroots", "build/chroots/sid", "build/chroots/sid/bash"]
+    assert of_root(clone) == TREES
+
+
+def test_the_tests_under_sudo(clone):
+    """None acts as the caller, and git takes the caller's clone from root."""
+    done = run("test.sh", clone, **SUDO)
+    assert (done.returncode, done.stdout) == (0, "[] 0\n"), done.stderr
+    assert of_root(clone) == TREES
 
 
 def test_nothing_is_given_away_of_a_clone_that_is_not_the_callers(clone):

@@ -22,6 +22,12 @@ import harness
 EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
 SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
 
+# cowprof would act as the user who called sudo, who may not write pytest's folders. git lets root read their clone by SUDO_UID, or so.
+if os.environ.pop("SUDO_UID", None):
+    for _name in ("SUDO_GID", "SUDO_USER", "SUDO_COMMAND"):
+        os.environ.pop(_name, None)
+    os.environ.update(GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="safe.directory", GIT_CONFIG_VALUE_0=str(harness.REPOSITORY))
+
 
 def patterns(path):
     """The lines of a list of tests, without comments."""
