@@ -70,6 +70,7 @@ Description: copy-on-write memory growth profiler
  says which lines and types of Python copy them, how far it will go, and what
  to change. The program is not restarted, stopped or changed.
 END
+install -m 755 packaging/{postinst,prerm,postrm} "$root/DEBIAN"
 (cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
 find "$work" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 dpkg-deb --root-owner-group -Zxz --build "$root" "$folder/cowprof_$version-1_$architecture.deb" >/dev/null

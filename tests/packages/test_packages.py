@@ -198,6 +198,33 @@ def test_the_deb_in_debian_11(tree_of, dist):
     places.check_output(places.in_tree(tree_of("bullseye"), dist, script))
 
 
+def test_the_units_follow_the_deb(tree_of, dist):
+    """What systemd is told, by programs that stand in for it. Without systemd, as in the test above, nothing is told."""
+    script = """
+for name in systemctl deb-systemd-invoke; do
+  printf '#!/bin/sh\\necho %s "$@" >>/tmp/said\\n' $name >/usr/bin/$name
+  chmod 755 /usr/bin/$name
+done
+step() { echo "$1:" >>/tmp/said; shift; "$@" >/dev/null; }
+wants=/etc/systemd/system/multi-user.target.wants
+mkdir -p /run/systemd/system $wants
+step install dpkg -i /mnt/*.deb
+mkdir /var/lib/cowprof-watch /var/lib/cowprof
+ln -s /lib/systemd/system/cowprof-watch.service $wants
+step upgrade dpkg -i /mnt/*.deb
+step remove dpkg --remove cowprof
+test -L $wants/cowprof-watch.service && test -d /var/lib/cowprof-watch
+step purge dpkg --purge cowprof
+test ! -L $wants/cowprof-watch.service && test ! -e /var/lib/cowprof-watch && test ! -e /var/lib/cowprof
+cat /tmp/said
+"""
+    done = places.in_tree(tree_of("bullseye"), dist, script)
+    assert done.returncode == 0, done.stderr
+    reload = "systemctl --system daemon-reload"
+    assert done.stdout.splitlines() == ["install:", reload, "upgrade:", reload, "deb-systemd-invoke try-restart cowprof-watch.service", "remove:",
+                                        "deb-systemd-invoke stop cowprof-watch.service cowprof@*.service", reload, "purge:", reload]
+
+
 def test_the_image_under_podman(dist, binary, waiting_workload, open_folder, tmp_path):
     podman = places.Podman(open_folder)  # it takes no long paths
     needs("podman", shutil.which("podman") and Path("/usr/sbin/runc").exists(), "podman or runc is not installed")
