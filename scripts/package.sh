@@ -41,6 +41,8 @@ done
 for file in cowprof.sql prometheus/{cowprof.rules,cowprof.rules_test,prometheus,alertmanager}.yml grafana/cowprof.json kubernetes/{daemonset,sidecar,debug}.yaml systemd/metrics.conf; do
   place 644 share/$file usr/share/cowprof/$file
 done
+for script in task_prolog task_epilog; do place 755 share/slurm/$script.sh usr/share/cowprof/slurm/$script.sh; done
+place 755 scripts/checkpoint-on-alert.sh usr/share/cowprof/hooks/checkpoint-on-alert.sh
 documents=usr/share/doc/cowprof
 maintainer="${DEBFULLNAME:-cowprof maintainers} <${DEBEMAIL:-maintainers@cowprof.invalid}>"
 printf 'cowprof (%s-1) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- %s  %s\n' \

@@ -91,6 +91,13 @@ def test_the_deb_is_clean(dist):
     assert said == expected
 
 
+def test_the_deb_holds_all_that_documents_point_to(dist):
+    listed = subprocess.run(["dpkg-deb", "-c", only(dist, "*.deb")], capture_output=True, text=True, check=True).stdout
+    held = set(re.findall(r"\./usr/share/cowprof/(.*[^/])$", listed, re.MULTILINE))
+    share = harness.REPOSITORY / "share"
+    assert held == {path.relative_to(share).as_posix() for path in share.rglob("*") if path.is_file()} | {"hooks/checkpoint-on-alert.sh"}
+
+
 @pytest.mark.parametrize("name", ["cowprof@", "cowprof-watch"])
 def test_the_unit_is_valid_and_confined(dist, name, tmp_path):
     needs("package systemd", shutil.which("systemd-analyze"), "systemd is not installed")
