@@ -14,7 +14,13 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
 umask 022
 
-# ---- One build ----
+# ---- One release build ----
+options='^(COWPROF_(SANITIZE|FUZZ|FILTER_KILLS)|CMAKE_BUILD_TYPE):'
+if [ -e build/CMakeCache.txt ] && other=$(grep -E "$options" build/CMakeCache.txt | grep -vE '=(OFF|RelWithDebInfo)$'); then
+  echo "package.sh: build/ is not a release build: ${other//$'\n'/, }; run:" \
+    "cmake --preset release -DCOWPROF_SANITIZE=OFF -DCOWPROF_FUZZ=OFF -DCOWPROF_FILTER_KILLS=OFF" >&2
+  exit 1
+fi
 scripts/build.sh static >&2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -26,17 +32,21 @@ name=cowprof-$version
 
 # ---- What a distribution expects: $root is the .deb's ----
 place() { install -D -m "$1" "$2" "$root/$3"; }
-# Prints what the binary prints for these words, or fails.
-from_binary() { "$work/cowprof" "$@" </dev/null >"$work/printed" 2>/dev/null && [ -s "$work/printed" ]; }
+# Places what the binary prints: from_binary PATH WORD...
+from_binary() {
+  if ! "$work/cowprof" "${@:2}" </dev/null >"$work/printed" || [ ! -s "$work/printed" ]; then
+    echo "package.sh: cowprof ${*:2} failed, which should print $1" >&2
+    exit 1
+  fi
+  place 644 "$work/printed" "$1"
+}
 place 755 "$work/cowprof" usr/bin/cowprof
 for unit in cowprof@ cowprof-watch; do place 644 packaging/$unit.service lib/systemd/system/$unit.service; done
 place 644 packaging/lintian-overrides usr/share/lintian/overrides/cowprof
-if from_binary --man; then
-  place 644 "$work/printed" usr/share/man/man1/cowprof.1
-  gzip -9n "$root/usr/share/man/man1/cowprof.1"
-fi
+from_binary usr/share/man/man1/cowprof.1 --man
+gzip -9n "$root/usr/share/man/man1/cowprof.1"
 for shell in bash:bash-completion/completions/cowprof zsh:zsh/vendor-completions/_cowprof fish:fish/vendor_completions.d/cowprof.fish; do
-  if from_binary completions "${shell%%:*}"; then place 644 "$work/printed" "usr/share/${shell#*:}"; fi
+  from_binary "usr/share/${shell#*:}" completions "${shell%%:*}"
 done
 for file in cowprof.sql prometheus/{cowprof.rules,cowprof.rules_test,prometheus,alertmanager}.yml grafana/cowprof.json kubernetes/{daemonset,sidecar,debug}.yaml systemd/metrics.conf; do
   place 644 share/$file usr/share/cowprof/$file

@@ -79,3 +79,32 @@ def test_nothing_is_given_away_of_a_clone_that_is_not_the_callers(clone):
     (clone / "made").touch()
     subprocess.run([clone / "scripts" / "give-back.sh", f"{harness.NOBODY}:{harness.NOBODY}"], check=True)
     assert (clone / "made").stat().st_uid == 0
+
+
+# ---- What is not packed ----
+
+
+def package(folder, cache="", binary=""):
+    """package.sh in a folder whose build is made already: a script, configured so."""
+    shutil.copytree(harness.REPOSITORY / "packaging", folder / "packaging")
+    (folder / "scripts").mkdir()
+    shutil.copy(harness.REPOSITORY / "scripts" / "package.sh", folder / "scripts")
+    for name, text in {"scripts/build.sh": "", "packaging/licences.py": "", "build/cowprof_static": binary, "build/CMakeCache.txt": cache}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(f"#!/bin/sh\n{text}")
+        (folder / name).chmod(0o755)
+    return subprocess.run([folder / "scripts" / "package.sh"], capture_output=True, text=True, check=False, env={**os.environ, "SOURCE_DATE_EPOCH": "1"})
+
+
+@pytest.mark.parametrize("option", ["COWPROF_FILTER_KILLS:BOOL=ON", "COWPROF_SANITIZE:BOOL=1", "CMAKE_BUILD_TYPE:STRING=Debug"])
+def test_only_a_release_is_packed(option, tmp_path):
+    done = package(tmp_path, f"CMAKE_BUILD_TYPE:STRING=RelWithDebInfo\nCOWPROF_FUZZ:BOOL=OFF\n{option}\n")
+    assert done.returncode == 1 and f"build/ is not a release build: {option}; run: cmake --preset release" in done.stderr, done.stderr
+    assert not list((tmp_path / "dist").iterdir())
+
+
+@pytest.mark.parametrize("words, path", [("--man", "usr/share/man/man1/cowprof.1"), ("completions zsh", "usr/share/zsh/vendor-completions/_cowprof")])
+def test_what_the_binary_does_not_print_is_not_left_out(words, path, tmp_path):
+    done = package(tmp_path, "COWPROF_SANITIZE:BOOL=OFF\n", f'[ "$*" != "{words}" ] && echo cowprof 0.1.0\n')
+    assert done.returncode == 1 and f"package.sh: cowprof {words} failed, which should print {path}\n" in done.stderr, done.stderr
+    assert not list((tmp_path / "dist").iterdir())
