@@ -1,6 +1,7 @@
 """What the callbacks of trainers have in common."""
 from __future__ import annotations
 
+import atexit
 import os
 from typing import Any, Dict, Optional, Tuple, Union
 
@@ -17,16 +18,17 @@ class Watch:
             raise ValueError("every_n_steps has to be at least 1")
         self.on_alert = on_alert
         self.recording = Recording(path, **options)
-        self._every, self._steps, self._runs = every_n_steps, 0, False
+        self._every, self._steps = every_n_steps, 0
 
     def start(self) -> None:
-        if not self._runs:
-            self.recording.start()
-            self._runs, self._steps = True, 0
+        self.stop()  # one of a training that failed, which no hook has stopped
+        self.recording.start()
+        self._steps = 0
+        atexit.register(self.stop)
 
     def stop(self) -> None:
+        atexit.unregister(self.stop)
         self.recording.stop()
-        self._runs = False
 
     def is_due(self) -> bool:
         self._steps += 1

@@ -38,5 +38,8 @@ class CowprofCallback(Callback):
                 trainer.save_checkpoint(os.path.join(trainer.default_root_dir, "cowprof-alert.ckpt"))
             trainer.should_stop = True
 
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self._watch.stop()  # no teardown follows
+
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         self._watch.stop()

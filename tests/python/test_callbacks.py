@@ -1,6 +1,8 @@
 """The callbacks in stand-ins of their trainers: what they log is what the recording says, and an alert stops or saves."""
 import gc
 import inspect
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -118,6 +120,50 @@ def test_transformers_refuses_to_stop_one_of_several_processes(tmp_path):
     with pytest.raises(ValueError, match="one process only"):
         trainer.train([])
     assert not (tmp_path / "run.json").exists()
+
+
+def fail():
+    raise RuntimeError("planted")
+
+
+def ending(path):
+    return harness.load_json(path)["records"][-1].get("reason")
+
+
+def test_lightning_ends_the_recording_of_a_fit_that_fails(tmp_path):
+    from cowprof.lightning import CowprofCallback
+    from lightning.pytorch import Trainer
+    trainer = Trainer([CowprofCallback(tmp_path / "run.json")], str(tmp_path))
+    with pytest.raises(RuntimeError, match="planted"):
+        trainer.fit([fail])
+    assert ending(tmp_path / "run.json") == "stopped by the target"
+
+
+def test_transformers_records_again_after_a_training_that_failed(tmp_path):
+    """No hook says that it failed."""
+    from cowprof.transformers import CowprofCallback
+    from transformers import Trainer, TrainingArguments
+    trainer = Trainer(TrainingArguments())
+    trainer.add_callback(CowprofCallback(trainer, tmp_path / "run.json"))
+    with pytest.raises(RuntimeError, match="planted"):
+        trainer.train([fail])
+    trainer.train([lambda: None])
+    assert [ending(tmp_path / name) for name in ("run.json.old", "run.json")] == ["stopped by the target"] * 2
+
+
+def test_the_recording_of_a_training_that_fails_ends_with_the_program(tmp_path):
+    program = """import sys
+from cowprof.transformers import CowprofCallback
+from transformers import Trainer, TrainingArguments
+trainer = Trainer(TrainingArguments())
+trainer.add_callback(CowprofCallback(trainer, sys.argv[1]))
+trainer.train([lambda: 1 / 0])
+"""
+    path = os.pathsep.join([str(harness.REPOSITORY / "python"), str(Path(__file__).with_name("standins"))])
+    done = subprocess.run([sys.executable, "-c", program, tmp_path / "run.json"], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
+                          timeout=harness.DEADLINE, check=False)
+    assert done.returncode == 1 and done.stderr.splitlines()[-1] == "ZeroDivisionError: division by zero", done.stderr
+    assert ending(tmp_path / "run.json") == "stopped by the target"
 
 
 def test_wrong_arguments_are_refused(tmp_path):

@@ -1,6 +1,6 @@
 """Stands in for lightning 2.6.2: the hooks of Callback that matter here and what they may call, with the real signatures.
 
-lightning is not in Debian. The order is that of Trainer.fit(): setup, batches, teardown.
+lightning is not in Debian. The order is that of Trainer.fit(): setup, batches, teardown; or, if a batch fails, on_exception and no teardown.
 """
 
 
@@ -9,6 +9,9 @@ class Callback:
         pass
 
     def teardown(self, trainer, pl_module, stage):
+        pass
+
+    def on_exception(self, trainer, pl_module, exception):
         pass
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
@@ -43,6 +46,13 @@ class Trainer:
 
     def fit(self, steps):
         """`steps` are functions, one a batch."""
+        try:
+            self._fit(steps)
+        except BaseException as exception:
+            self._call("on_exception", exception)
+            raise
+
+    def _fit(self, steps):
         self._call("setup", "fit")
         for number, step in enumerate(steps):
             step()
