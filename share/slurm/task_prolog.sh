@@ -8,7 +8,9 @@
 [ -n "$COWPROF_DIR" ] && [ -n "$SLURM_STEP_ID" ] && [ -n "$SLURM_TASK_PID" ] || exit 0
 mkdir -p "$COWPROF_DIR" || exit 0
 name=$COWPROF_DIR/$SLURM_JOB_ID.$SLURM_STEP_ID-$SLURM_PROCID
-setsid "${COWPROF:-cowprof}" --attach "$SLURM_TASK_PID" --quiet --output "$name.json" </dev/null >/dev/null 2>"$name.log" &
+# In --output a percent sign is written twice.
+output=$(printf '%s.json\n' "$name" | sed 's/%/%%/g')
+setsid "${COWPROF:-cowprof}" --attach "$SLURM_TASK_PID" --quiet --output "$output" </dev/null >/dev/null 2>"$name.log" &
 echo $! >"$name.pid"
 # It follows the program from its first instruction if it is there by then.
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do

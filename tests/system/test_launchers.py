@@ -203,6 +203,22 @@ def test_srun_of_a_recorder_for_each_rank(slurm, tmp_path):
         assert all(rows[line["pid"]]["rank"] == number for line in own)
 
 
+def test_the_task_prolog_takes_a_folder_with_a_percent_sign(tmp_path):
+    """In --output `%h` is the host."""
+    prolog = harness.REPOSITORY / "share" / "slurm" / "task_prolog.sh"
+    folder = tmp_path / "50%here"
+    recording = folder / "4711.0-1.json"
+    with subprocess.Popen(["sleep", "infinity"]) as task:
+        environment = {**os.environ, "COWPROF": str(harness.COWPROF), "COWPROF_DIR": str(folder), "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0",
+                       "SLURM_PROCID": "1", "SLURM_TASK_PID": str(task.pid)}
+        try:
+            subprocess.run([prolog], env=environment, check=True, timeout=harness.DEADLINE)
+            harness.wait_until(lambda: harness.has_sample(recording), "a sample")
+        finally:
+            task.kill()
+    harness.wait_until(lambda: harness.last_record(recording).get("reason") == "target ended", "the end of the recording")
+
+
 @pytest.mark.slow
 def test_task_prolog_and_epilog_say_in_the_jobs_log_why_a_rank_died(tmp_path_factory, tmp_path):
     """The workers of rank 1 are killed in their cgroup; rank 0 is well but for its copies."""
