@@ -127,10 +127,10 @@ class Hub {
                       "\ncowprof_watch_", name, " ", value, "\n");
     };
     add("recorders", "gauge", "Recorders that run.", figures_.recorders);
-    add("left_out", "gauge", "Trainings that nothing records: all places are taken, or their recorder failed.",
+    add("left_out", "gauge", "Training runs that nothing records: all places are taken, or their recorder failed.",
         figures_.left_out);
     add("recorder_starts_total", "counter", "Recorders that were started.", figures_.started);
-    add("recorder_failures_total", "counter", "Recorders that ended otherwise than with status 0.", figures_.failed);
+    add("recorder_failures_total", "counter", "Recorders that ended with a status other than 0.", figures_.failed);
     add("recordings_bytes", "gauge", "Size of the recordings in the folder, as of the last look.",
         figures_.recordings_bytes);
     add("recordings_removed_total", "counter", "Recordings that --keep has removed.", figures_.removed);

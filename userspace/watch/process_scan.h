@@ -1,5 +1,5 @@
-// Looks for trainings in /proc, at a cost that is bounded whatever the host does: a listing of it a scan, and a look
-// only at processes that lived from one scan to the next.
+// Looks for training runs in /proc, at a cost that is bounded whatever the host does: a listing of it a scan, and a
+// look only at processes that lived from one scan to the next.
 #ifndef COWPROF_WATCH_PROCESS_SCAN_H_
 #define COWPROF_WATCH_PROCESS_SCAN_H_
 

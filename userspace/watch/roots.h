@@ -1,4 +1,4 @@
-// Which processes are roots of trainings, from what was seen of all that may be part of one. Pure.
+// Which processes are roots of training runs, from what was seen of all that may be part of one. Pure.
 #ifndef COWPROF_WATCH_ROOTS_H_
 #define COWPROF_WATCH_ROOTS_H_
 

@@ -83,7 +83,7 @@ Scanner::~Scanner() {
 
 absl::Status Scanner::Start() {
   const auto failed = [this] {
-    const absl::Status status = absl::ErrnoToStatus(errno, "start the process that looks for trainings");
+    const absl::Status status = absl::ErrnoToStatus(errno, "start the process that looks for training runs");
     Leave();
     return status;
   };
@@ -105,7 +105,7 @@ absl::Status Scanner::Start() {
   closefrom(STDERR_FILENO + 2);
   prctl(PR_SET_NAME, "cowprof-scan");
   for (const std::string& note : GiveUpPrivilegesOfScanner()) {
-    if (!settings_.quiet) Fail(kDone, absl::StrCat("the process that looks for trainings: ", note));
+    if (!settings_.quiet) Fail(kDone, absl::StrCat("the process that looks for training runs: ", note));
   }
   ScanSettings settings = {.match = settings_.match, .self = starter, .avoid = {}};
   settings.avoid.insert(stuck_.targets().begin(), stuck_.targets().end());

@@ -1,4 +1,4 @@
-// The process that looks for trainings: without the rights to record, and replaced when a stranger makes it hang.
+// The process that looks for training runs: without the rights to record, and replaced when a stranger makes it hang.
 #ifndef COWPROF_WATCH_SCANNER_H_
 #define COWPROF_WATCH_SCANNER_H_
 

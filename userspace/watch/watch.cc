@@ -114,7 +114,7 @@ class Watch {
       if (fds[1].revents != 0) {
         std::string reason;
         if (scanner_.Read(&roots_, &reason) == Scanner::News::kGone)
-          return Fail(kInternalFailure, absl::StrCat("the process that looks for trainings ", reason));
+          return Fail(kInternalFailure, absl::StrCat("the process that looks for training runs ", reason));
       }
       if (BootTime() < next) continue;
       next = BootTime() + kTick;
@@ -181,7 +181,7 @@ int RunWatch(const WatchOptions& options) {
   }
   if (!options.quiet) {
     Fail(kDone,
-         absl::StrCat("watching for trainings; recordings go to ", options.folder,
+         absl::StrCat("watching for training runs; recordings go to ", options.folder,
                       hub != nullptr && !hub->address().empty() ? absl::StrCat("; metrics at ", hub->address()) : ""));
   }
   return Watch(options, *std::move(folder), signals, std::move(hub)).Run();

@@ -1,4 +1,4 @@
-// Finds trainings on this host and keeps a recorder for each. The starter of THREATS.md: has the rights to start
+// Finds training runs on this host and keeps a recorder for each. The starter of THREATS.md: has the rights to start
 // recorders, and reads nothing that a stranger has written.
 #ifndef COWPROF_WATCH_WATCH_H_
 #define COWPROF_WATCH_WATCH_H_
