@@ -25,6 +25,31 @@ test("a page is decoded, and a process is found by its index although its pid co
   ]);
 });
 
+test("lines of a part of the recording are those of the report's table: the program's own, with the library between", async () => {
+  const data = makePage();
+  const [own, library] = [0, 3].map((number) => data.frames[number]);
+  data.places = [
+    { ...data.places[0], frames: [3, 0, 4], line: 0, via: "torch" },
+    { ...data.places[1], frames: [1, 0, 4], line: 0, via: "numpy" },
+    { ...data.places[2], frames: [3, 0, 4] }, // of an older page
+    { ...data.places[3], frames: [], line: null, via: "" },
+  ];
+  data.report.by_line = [{ file: own[0], function: own[1], line: own[2], via: "torch", copies: 5, share: 0.5 }];
+  const { parsePayload } = await loadSource("data/decode.ts");
+  const { aggregatePlaces } = await loadSource("core/aggregate.ts");
+  const page = await parsePayload(pack(data));
+  const { lines } = aggregatePlaces(page, Float64Array.of(5, 3, 2, 1));
+  assert.deepEqual(
+    lines.map(({ name, detail, copies }) => [name, detail, copies]),
+    [
+      [`${own[0]}:${own[2]}`, `${own[1]}, via torch`, 5],
+      [`${own[0]}:${own[2]}`, `${own[1]}, via numpy`, 3],
+      [`${library[0]}:${library[2]}`, library[1], 2],
+    ],
+  );
+  assert.equal(page.report.lines[0].detail, lines[0].detail);
+});
+
 test("binary search: bounds at, between and beyond the values", async () => {
   const { lowerBound, upperBound, lastBefore, nearestSample } = await loadSource("core/search.ts");
   const sorted = Float64Array.of(1, 2, 2, 4);

@@ -133,18 +133,24 @@ bool IsConsoleScript(const Frame& frame) {
 
 }  // namespace
 
-ProgramLine LineOf(const RunModel& model, const std::vector<int>& frames) {
+NumberedLine NumberedLineOf(const RunModel& model, const std::vector<int>& frames) {
   if (frames.empty()) return {};
   std::string via;
   for (const int number : frames) {
     const Frame& frame = model.frames[number];
     const std::string library = LibraryOf(frame.file);
     if (library.empty() && IsConsoleScript(frame)) break;
-    if (library.empty()) return {frame, via};
+    if (library.empty()) return {number, via};
     if (BeginsWorker(library, frame)) break;
     via = library;
   }
-  return {model.frames[frames.front()], ""};
+  return {frames.front(), ""};
+}
+
+ProgramLine LineOf(const RunModel& model, const std::vector<int>& frames) {
+  NumberedLine line = NumberedLineOf(model, frames);
+  if (line.frame < 0) return {};
+  return {model.frames[line.frame], std::move(line.via)};
 }
 
 std::vector<BlameRow> ByType(const RunModel& model, const Blame& blame) {

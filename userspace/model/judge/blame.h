@@ -52,6 +52,12 @@ struct ProgramLine {
   auto operator<=>(const ProgramLine&) const = default;
 };
 ProgramLine LineOf(const RunModel& model, const std::vector<int>& frames);
+// The same, with the frame as its number in RunModel::frames; -1: no Python ran.
+struct NumberedLine {
+  int frame = -1;
+  std::string via;
+};
+NumberedLine NumberedLineOf(const RunModel& model, const std::vector<int>& frames);
 
 // One row of a table; `share` of all copies of the scope.
 struct BlameRow {

@@ -18,14 +18,18 @@ Json FramesJson(const std::vector<Frame>& frames) {
   return json;
 }
 
-Json CopySitesJson(const std::vector<CopySite>& copy_sites) {
+// With the line that the report's by_line has it under, so that the page sums a part of the recording by the same lines.
+Json CopySitesJson(const RunModel& model) {
   Json json = Json::array();
-  for (const CopySite& copy_site : copy_sites) {
+  for (const CopySite& copy_site : model.copy_sites) {
+    const NumberedLine line = NumberedLineOf(model, copy_site.frames);
     json.push_back({{"cause", NameOf(copy_site.cause)},
                     {"type", copy_site.type},
                     {"module", copy_site.module},
                     {"symbol", copy_site.symbol},
-                    {"frames", copy_site.frames}});
+                    {"frames", copy_site.frames},
+                    {"line", line.frame < 0 ? Json(nullptr) : Json(line.frame)},
+                    {"via", line.via}});
   }
   return json;
 }
@@ -128,7 +132,7 @@ void PageBlame::Write(const RunModel& model, ColumnFile* file, Json* page) const
     }
   }
   (*page)["frames"] = FramesJson(model.frames);
-  (*page)["places"] = CopySitesJson(model.copy_sites);
+  (*page)["places"] = CopySitesJson(model);
   (*page)["blame"] = {{"times_ms", file->Append(std::move(times_ms))},
                       {"index", file->Append(std::move(index))},
                       {"place", file->Append(std::move(copy_site))},

@@ -1,6 +1,6 @@
 // Owns the blame rows of a part of the recording: copies by place, summed by line, type and native code.
 // Does not: scale, or know the span; it gets copies by place.
-import type { BlameRow } from "../data/blame";
+import { lineNames, type BlameRow } from "../data/blame";
 import type { Page, Place } from "../data/decode";
 
 type NameOf = (place: Place, page: Page) => Pick<BlameRow, "name" | "detail" | "path"> | null; // null: it has no row
@@ -9,9 +9,8 @@ const nameType: NameOf = (place) => (place.type === "" ? null : { name: place.ty
 const nameNative: NameOf = (place) =>
   place.module === "" ? null : { name: place.symbol || "(no symbol)", detail: place.module, path: "" };
 const nameLine: NameOf = (place, page) => {
-  const frame = page.frames[place.frames[0] ?? -1];
-  if (frame === undefined || frame.file === "") return null;
-  return { name: frame.line > 0 ? `${frame.file}:${frame.line}` : frame.file, detail: frame.function, path: frame.file };
+  const frame = page.frames[place.line];
+  return frame === undefined || frame.file === "" ? null : lineNames(frame.file, frame.line, frame.function, place.via);
 };
 
 // Copies are rounded down as in the report; shares refer to all copies of the selection.

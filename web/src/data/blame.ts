@@ -41,10 +41,18 @@ function parseRow(row: JsonRecord, name: string, detail: string, path = ""): Bla
   };
 }
 
+// A line, its function, and the library that it called, if the copies were made in there.
+export function lineNames(file: string, line: number, name: string, via: string): Pick<BlameRow, "name" | "detail" | "path"> {
+  return {
+    name: line > 0 ? `${file}:${line}` : file,
+    detail: [name, via === "" ? "" : `via ${via}`].filter((part) => part !== "").join(", "),
+    path: file,
+  };
+}
+
 function parseLine(row: JsonRecord): BlameRow {
-  const file = asText(row["file"], "?");
-  const line = asNumber(row["line"]) ?? 0;
-  return parseRow(row, line > 0 ? `${file}:${line}` : file, asText(row["function"]), file);
+  const names = lineNames(asText(row["file"], "?"), asNumber(row["line"]) ?? 0, asText(row["function"]), asText(row["via"]));
+  return parseRow(row, names.name, names.detail, names.path);
 }
 
 function parseRegion(row: JsonRecord): BlameRow {

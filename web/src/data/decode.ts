@@ -60,8 +60,10 @@ export interface Place {
   type: string;
   module: string;
   symbol: string;
-  frames: number[];
-} // innermost first
+  frames: number[]; // innermost first
+  line: number; // of these the one that the report counts it under; -1: none
+  via: string; // the library that this line called, if the copy was made in there
+}
 
 // One entry per (process, place), its steps in sequence: from checkpoint `at` on, `copies` in total.
 export interface Blame {
@@ -212,12 +214,15 @@ function decodeFrame(value: Json): Frame {
 
 function decodePlace(value: Json): Place {
   const row = asRecord(value);
+  const frames = asList(row["frames"]).filter((frame): frame is number => typeof frame === "number");
   return {
     cause: asText(row["cause"], "unknown"),
     type: asText(row["type"]),
     module: asText(row["module"]),
     symbol: asText(row["symbol"]),
-    frames: asList(row["frames"]).filter((frame): frame is number => typeof frame === "number"),
+    frames,
+    line: asNumber(row["line"]) ?? frames[0] ?? -1, // older pages name no line
+    via: asText(row["via"]),
   };
 }
 

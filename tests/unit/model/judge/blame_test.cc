@@ -90,6 +90,10 @@ TEST_CASE("blame: the line is the worker's own, not that which started its serve
   CHECK(line({0, 3}) == site + "sqlalchemy/orm.py");
   CHECK(line({0, 5, 1, 3}) == "/srv/app.py");
   CHECK(line({0, 2}) == "/srv/run.py");
+  const NumberedLine through = NumberedLineOf(model, {0, 5});
+  CHECK(through.frame == 5);
+  CHECK(through.via == "sqlalchemy");
+  CHECK(NumberedLineOf(model, {}).frame == -1);
 }
 
 TEST_CASE("blame: whose copies are summed") {
