@@ -61,6 +61,21 @@ test("binary search: bounds at, between and beyond the values", async () => {
   assert.equal(nearestSample(sorted, 3.5), 3);
 });
 
+test("of too many events a kill is listed, in the order of time", async () => {
+  const { heaviestEvents } = await loadSource("core/events.ts");
+  const event = (seconds, kind) => ({ seconds, kind, text: "" });
+  const forks = Array.from({ length: 10 }, (_, i) => event(i, "process"));
+  const events = [...forks, event(10, "killed"), event(11, "exit"), event(12, "oom")];
+  const kinds = (most) => heaviestEvents(events, most).map(({ seconds, kind }) => [seconds, kind]);
+  assert.deepEqual(kinds(4), [
+    [0, "process"],
+    [10, "killed"],
+    [11, "exit"],
+    [12, "oom"],
+  ]);
+  assert.deepEqual(heaviestEvents(forks, 10), forks);
+});
+
 test("figures are formatted as in the terminal; a name can't hide a control character", async () => {
   const { formatBytes, formatClock, formatShare, visibleText } = await loadSource("core/format.ts");
   assert.deepEqual([0, 1023, 1536, 2 ** 40, null].map(formatBytes), ["0 B", "1023 B", "1.5 KiB", "1.0 TiB", "—"]);

@@ -1,4 +1,5 @@
-// Owns what an event of the recording is called, and how serious it is.
+// Owns what an event of the recording is called, how serious it is, and which are listed where there is no room for all.
+import type { PageEvent } from "../data/decode";
 
 const kName: Record<string, string> = {
   process: "start",
@@ -13,6 +14,19 @@ const kName: Record<string, string> = {
   "alert-over": "alert over",
 };
 
+const kWeight: Record<string, number> = {
+  oom: 8,
+  killed: 7,
+  hang: 6,
+  alert: 5,
+  signal: 4,
+  "alert-over": 3,
+  exit: 2,
+  process: 1,
+  exec: 1,
+  note: 0,
+};
+
 export function eventName(kind: string): string {
   return kName[kind] ?? kind;
 }
@@ -25,4 +39,15 @@ export function eventTone(kind: string): string {
       : kind === "alert-over"
         ? "good"
         : "plain";
+}
+
+export function eventWeight(event: PageEvent): number {
+  return kWeight[event.kind] ?? 0;
+}
+
+// The heaviest ones, in their order: of many events the forks go first, a kill last.
+export function heaviestEvents(events: PageEvent[], most: number): PageEvent[] {
+  if (events.length <= most) return events;
+  const kept = new Set([...events].sort((a, b) => eventWeight(b) - eventWeight(a)).slice(0, most));
+  return events.filter((event) => kept.has(event));
 }

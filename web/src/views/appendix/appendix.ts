@@ -4,7 +4,7 @@ import "./appendix.css";
 import type { Page, PageEvent } from "../../data/decode";
 import { make, mark } from "../../ui/dom";
 import { formatClock, formatCount } from "../../core/format";
-import { eventTone, eventName } from "../../core/events";
+import { eventName, eventTone, heaviestEvents } from "../../core/events";
 
 const kMostEvents = 1000;
 
@@ -44,7 +44,7 @@ function makeEventRow(event: PageEvent): HTMLElement {
 export function makeEventsDetails({ events, eventsDropped }: Page): HTMLElement | null {
   const count = events.length + eventsDropped;
   if (count === 0) return null;
-  const shown = Math.min(events.length, kMostEvents);
+  const shown = heaviestEvents(events, kMostEvents);
   const heads = ["time", "event", "what happened"].map((title, i) =>
     mark(make("th", i === 0 ? "number" : "words", title), { scope: "col" }),
   );
@@ -53,10 +53,11 @@ export function makeEventsDetails({ events, eventsDropped }: Page): HTMLElement 
     "events",
     make("caption", "", "Events, oldest first"),
     make("thead", "", make("tr", "", ...heads)),
-    make("tbody", "", ...events.slice(0, shown).map(makeEventRow)),
+    make("tbody", "", ...shown.map(makeEventRow)),
   );
   const left = eventsDropped > 0 ? `; ${formatCount(eventsDropped)} of them are not in the page (forks and exits are dropped first)` : "";
-  const more = count > shown ? make("p", "note", `and ${formatCount(count - shown)} more${left}`) : null;
+  const least = shown.length < events.length ? " that matter less" : "";
+  const more = count > shown.length ? make("p", "note", `and ${formatCount(count - shown.length)} more${least}${left}`) : null;
   const summary = make("summary", "", count === 1 ? "1 event" : `${formatCount(count)} events`);
   return make("details", "panel", summary, make("div", "scroll", table), more);
 }

@@ -5,7 +5,7 @@ import type { PageEvent } from "../../data/decode";
 import { make, mark } from "../../ui/dom";
 import { formatClock } from "../../core/format";
 import { colour } from "../../ui/theme";
-import { eventName, eventTone } from "../../core/events";
+import { eventName, eventTone, eventWeight, heaviestEvents } from "../../core/events";
 
 interface Group {
   x: number;
@@ -14,18 +14,6 @@ interface Group {
 
 const kApartPixels = 26;
 const kListed = 8;
-const kWeight: Record<string, number> = {
-  oom: 8,
-  killed: 7,
-  hang: 6,
-  alert: 5,
-  signal: 4,
-  "alert-over": 3,
-  exit: 2,
-  process: 1,
-  exec: 1,
-  note: 0,
-};
 const kGlyph: Record<string, string> = {
   oom: "✖",
   killed: "✖",
@@ -38,9 +26,6 @@ const kGlyph: Record<string, string> = {
   exec: "▶",
   note: "●",
 };
-function weight(event: PageEvent): number {
-  return kWeight[event.kind] ?? 0;
-}
 
 function groupEvents(events: PageEvent[], toX: (seconds: number) => number): Group[] {
   const groups: Group[] = [];
@@ -54,8 +39,10 @@ function groupEvents(events: PageEvent[], toX: (seconds: number) => number): Gro
 }
 
 function makeMark(group: Group): HTMLElement {
-  const heaviest = group.events.reduce((top, event) => (weight(event) > weight(top) ? event : top));
-  const lines = group.events.slice(0, kListed).map((event) => `${formatClock(event.seconds, 0.1)}  ${event.text || eventName(event.kind)}`);
+  const heaviest = group.events.reduce((top, event) => (eventWeight(event) > eventWeight(top) ? event : top));
+  const lines = heaviestEvents(group.events, kListed).map(
+    (event) => `${formatClock(event.seconds, 0.1)}  ${event.text || eventName(event.kind)}`,
+  );
   if (group.events.length > kListed) lines.push(`and ${group.events.length - kListed} more`);
   const tip = make("span", "mark-tip", ...lines.map((line) => make("span", "mark-line", line)));
   const count = group.events.length > 1 ? make("span", "mark-count", String(group.events.length)) : null;
@@ -84,7 +71,7 @@ export function drawMarkLines(plot: uPlot, events: PageEvent[]): void {
   const apart = 5 * devicePixelRatio; // a burst of forks is one line, not a hatched area
   ctx.save();
   ctx.lineWidth = devicePixelRatio;
-  for (const event of [...events].sort((a, b) => weight(b) - weight(a))) {
+  for (const event of [...events].sort((a, b) => eventWeight(b) - eventWeight(a))) {
     const x = Math.round(plot.valToPos(event.seconds, "x", true));
     if (x < bbox.left || x > bbox.left + bbox.width || drawn.some((other) => Math.abs(other - x) < apart)) continue;
     drawn.push(x);
