@@ -141,8 +141,9 @@ Totals SumOf(const RunModel& model, bool living_only, bool workers_only) {
     totals.causes_known |= process.causes.has_value();
     if (process.causes) Add(*process.causes, &totals.causes);
     totals.reuses += process.counts.reuses().value_or(0);
-    totals.memory_known |= process.private_bytes.has_value();
+    totals.private_known |= process.private_bytes.has_value();
     totals.private_bytes += process.private_bytes.value_or(0);
+    totals.still_shared_known |= process.still_shared_bytes.has_value();
     totals.still_shared_bytes += process.still_shared_bytes.value_or(0);
     totals.pss_known |= process.pss_bytes.has_value();
     totals.pss_bytes += process.pss_bytes.value_or(0);

@@ -220,7 +220,9 @@ struct Totals {
   uint64_t private_bytes = 0, still_shared_bytes = 0, pss_bytes = 0;
   CauseCounts causes = {};
   double copies_per_second = 0;
-  bool copies_known = false, causes_known = false, memory_known = false, pss_known = false;  // of at least one process
+  // Each of at least one process.
+  bool copies_known = false, causes_known = false;
+  bool private_known = false, still_shared_known = false, pss_known = false;
   bool operator==(const Totals&) const = default;
 };
 Totals SumOf(const RunModel& model, bool living_only, bool workers_only);

@@ -306,7 +306,7 @@ Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs) {
   forecast.ended = model.target() != nullptr && model.target()->ended;
   const Totals workers = SumOf(model, /*living_only=*/true, /*workers_only=*/true);
   forecast.living_workers = workers.processes;
-  forecast.workers_known = workers.memory_known;
+  forecast.workers_known = workers.private_known;
   forecast.reached_bytes = model.workers_peak.bytes;
   forecast.forked = SumOf(model, /*living_only=*/false, /*workers_only=*/true).processes > 0;
   if (model.target() != nullptr && !forecast.ended)

@@ -105,10 +105,10 @@ void PageSeries::AddTotals(const RunModel& model) {
   const Totals workers = SumOf(model, /*living_only=*/true, /*workers_only=*/true);
   const Totals all = SumOf(model, /*living_only=*/false, /*workers_only=*/false);
   // If no process lives, no memory is held, and that is known.
-  const bool none = living.processes == 0, known = none || living.memory_known;
-  totals_.private_kib.Add(KnownKib(known, living.private_bytes));
-  workers_private_kib_.Add(KnownKib(known, workers.private_bytes));
-  totals_.still_shared_kib.Add(KnownKib(known, living.still_shared_bytes));
+  const bool none = living.processes == 0;
+  totals_.private_kib.Add(KnownKib(none || living.private_known, living.private_bytes));
+  workers_private_kib_.Add(KnownKib(workers.processes == 0 || workers.private_known, workers.private_bytes));
+  totals_.still_shared_kib.Add(KnownKib(none || living.still_shared_known, living.still_shared_bytes));
   totals_.pss_kib.Add(KnownKib(none || living.pss_known, living.pss_bytes));
   totals_.copies.Add(all.copies_known ? Count(all.copies) : std::nullopt);
   totals_.causes.Add(all.causes_known ? std::optional(all.causes) : std::nullopt);

@@ -125,10 +125,11 @@ std::string RowOf(const ProcessModel& process, uint64_t page_bytes, int columns)
 }
 
 std::string RowOf(const std::string& name, const Totals& sum, uint64_t page_bytes, int columns) {
-  const auto known = [&](uint64_t bytes) { return sum.memory_known ? HumanBytes(bytes) : "-"; };
   return TableRow(name, HumanCount(sum.processes),
-                  {known(sum.private_bytes), sum.copies_known ? HumanBytes(sum.copies * page_bytes) : "-",
-                   FormatRate(sum.copies_per_second, page_bytes), known(sum.still_shared_bytes)},
+                  {sum.private_known ? HumanBytes(sum.private_bytes) : "-",
+                   sum.copies_known ? HumanBytes(sum.copies * page_bytes) : "-",
+                   FormatRate(sum.copies_per_second, page_bytes),
+                   sum.still_shared_known ? HumanBytes(sum.still_shared_bytes) : "-"},
                   columns);
 }
 

@@ -120,8 +120,8 @@ std::string TickLine(const RunModel& model, const Findings& findings) {
   std::string line = absl::StrFormat("%8s  %s  copied %s (%s)  private %s  still shared %s  %s", HumanDuration(model.t),
                                      Plural(workers.size(), "worker"), HumanBytes(all.copies * page_bytes),
                                      FormatRate(living.copies_per_second, page_bytes),
-                                     living.memory_known ? HumanBytes(living.private_bytes) : "-",
-                                     living.memory_known ? HumanBytes(living.still_shared_bytes) : "-",
+                                     living.private_known ? HumanBytes(living.private_bytes) : "-",
+                                     living.still_shared_known ? HumanBytes(living.still_shared_bytes) : "-",
                                      FormatNearestLimit(model, findings.nearest_limit));
   if (const std::string far = FormatForecast(findings.forecast); !far.empty()) absl::StrAppend(&line, "  ", far);
   if (const std::string causes = FormatCauses(findings.workers, 1); !causes.empty())

@@ -95,6 +95,32 @@ TEST_CASE("page: more rows than it takes are told at fewer times, each as it was
     CHECK(few.Read(limit["used"]).size() <= few.Read(few.json["times_ms"]).size());
 }
 
+// A process that is there at the attach has a rollup before its first sweep; what it shares is not known until then.
+TEST_CASE("page: what is not known yet is not 0 in the sums") {
+  Shown shown(UINT64_MAX);
+  ProcessSample parent = {.index = 0};
+  parent.proc.anon_pages = 1000;
+  parent.rollup = RollupFigures{.private_bytes = 3 << 20};
+  shown.Add({.events = {Started(0, -1)}, .processes = {parent}});
+  ProcessSample worker = {.index = 1};
+  worker.proc.anon_pages = 1000;
+  Event found = Started(1, 0);
+  std::get<ProcessStarted>(found.what).origin = Origin::kFoundAtAttach;
+  shown.Add({.t = absl::Seconds(1), .events = {found}, .processes = {parent, worker}});
+  worker.sweep = SweepFigures{.private_pages = 100, .shared_pages = 900};
+  shown.Add({.t = absl::Seconds(2), .processes = {parent, worker}});
+  shown.Write();
+  const auto known = [&](const char* name) {
+    std::vector<bool> is_known;
+    for (const std::optional<double>& value : shown.Read(shown.json["totals"][name])) is_known.push_back(value.has_value());
+    return is_known;
+  };
+  CHECK(shown.Read(shown.json["totals"]["private_kib"])[0] == 3072);
+  CHECK(known("still_shared_kib") == std::vector<bool>{false, false, true});
+  CHECK(known("workers_private_kib") == std::vector<bool>{true, false, true});
+  CHECK(shown.Read(shown.json["totals"]["workers_private_kib"])[0] == 0);  // there is none
+}
+
 TEST_CASE("page: of processes that are not listed any more nothing is kept, and the others are told as ever") {
   constexpr size_t kMost = 50;
   Shown all(UINT64_MAX), few(UINT64_MAX);
