@@ -11,7 +11,12 @@
 
 namespace cowprof {
 
-std::string FormatRate(double copies_per_second, uint64_t page_bytes) {
+std::string FormatCopied(const Count& copies, uint64_t page_bytes) {
+  return HumanBytes(copies ? Count(*copies * page_bytes) : std::nullopt);
+}
+
+std::string FormatRate(bool counted, double copies_per_second, uint64_t page_bytes) {
+  if (!counted) return "-";
   return absl::StrCat("+", HumanBytes(SaturatingCast(copies_per_second * page_bytes)), "/s");
 }
 

@@ -9,7 +9,8 @@
 
 namespace cowprof {
 
-std::string FormatRate(double copies_per_second, uint64_t page_bytes);  // "+12.1 MiB/s"
+std::string FormatCopied(const Count& copies, uint64_t page_bytes);  // "312.4 MiB"; "-" if they can't be counted
+std::string FormatRate(bool counted, double copies_per_second, uint64_t page_bytes);  // "+12.1 MiB/s"; the same
 // "refcount 95 %, data 3 %": the largest causes of the workers' copies, down to 1 %.
 std::string FormatCauses(const Totals& workers, size_t most);
 std::vector<const ProcessModel*> LivingWorkers(const RunModel& model);

@@ -119,8 +119,9 @@ std::string TableRow(const std::string& role, const std::string& pid, const std:
 std::string RowOf(const ProcessModel& process, uint64_t page_bytes, int columns) {
   const Count& copies = process.counts.copies;
   return TableRow(NameOf(process.role), absl::StrCat(process.id.pid),
-                  {HumanBytes(process.private_bytes), HumanBytes(copies ? Count(*copies * page_bytes) : std::nullopt),
-                   FormatRate(process.copies_per_second, page_bytes), HumanBytes(process.still_shared_bytes)},
+                  {HumanBytes(process.private_bytes), FormatCopied(copies, page_bytes),
+                   FormatRate(copies.has_value(), process.copies_per_second, page_bytes),
+                   HumanBytes(process.still_shared_bytes)},
                   columns);
 }
 
@@ -128,7 +129,7 @@ std::string RowOf(const std::string& name, const Totals& sum, uint64_t page_byte
   return TableRow(name, HumanCount(sum.processes),
                   {sum.private_known ? HumanBytes(sum.private_bytes) : "-",
                    sum.copies_known ? HumanBytes(sum.copies * page_bytes) : "-",
-                   FormatRate(sum.copies_per_second, page_bytes),
+                   FormatRate(sum.copies_known, sum.copies_per_second, page_bytes),
                    sum.still_shared_known ? HumanBytes(sum.still_shared_bytes) : "-"},
                   columns);
 }

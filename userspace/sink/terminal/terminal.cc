@@ -117,9 +117,10 @@ std::string TickLine(const RunModel& model, const Findings& findings) {
   const uint64_t page_bytes = model.info.page_bytes;
   const Totals &all = findings.all, &living = findings.living;
   const std::vector<const ProcessModel*> workers = LivingWorkers(model);
+  const Count copies = all.copies_known ? Count(all.copies) : std::nullopt;
   std::string line = absl::StrFormat("%8s  %s  copied %s (%s)  private %s  still shared %s  %s", HumanDuration(model.t),
-                                     Plural(workers.size(), "worker"), HumanBytes(all.copies * page_bytes),
-                                     FormatRate(living.copies_per_second, page_bytes),
+                                     Plural(workers.size(), "worker"), FormatCopied(copies, page_bytes),
+                                     FormatRate(all.copies_known, living.copies_per_second, page_bytes),
                                      living.private_known ? HumanBytes(living.private_bytes) : "-",
                                      living.still_shared_known ? HumanBytes(living.still_shared_bytes) : "-",
                                      FormatNearestLimit(model, findings.nearest_limit));
@@ -127,10 +128,8 @@ std::string TickLine(const RunModel& model, const Findings& findings) {
   if (const std::string causes = FormatCauses(findings.workers, 1); !causes.empty())
     absl::StrAppend(&line, "  ", causes);
   std::vector<std::string> parts;
-  for (size_t i = 0; i < std::min(workers.size(), kWorkersInLine); ++i) {
-    parts.push_back(
-        absl::StrCat(workers[i]->id.pid, " ", HumanBytes(workers[i]->counts.copies.value_or(0) * page_bytes)));
-  }
+  for (size_t i = 0; i < std::min(workers.size(), kWorkersInLine); ++i)
+    parts.push_back(absl::StrCat(workers[i]->id.pid, " ", FormatCopied(workers[i]->counts.copies, page_bytes)));
   if (workers.size() > kWorkersInLine) parts.push_back("...");
   if (!parts.empty()) absl::StrAppend(&line, "  [", absl::StrJoin(parts, ", "), "]");
   return line;

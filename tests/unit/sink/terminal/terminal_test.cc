@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "builders.h"
 #include "model/judge/findings.h"
 #include "posix/nonblocking_output.h"
 #include "sink/report/report_forecast.h"
@@ -83,6 +84,17 @@ TEST_CASE("while nobody reads, alerts wait, and lines are skipped and counted") 
     CHECK(absl::StartsWith(lines, "!!! cowprof: "));
     CHECK_FALSE(absl::StrContains(lines, "4.0 s"));
   }
+}
+
+TEST_CASE("copies that can't be counted are not 0, nor is what was not measured yet") {
+  Run run;
+  Append({.events = {Started(0, -1), Started(1, 0)}, .processes = {{.index = 1}}}, &run);
+  const std::string line = TickLine(run.model, Judge(run));
+  INFO(line);
+  CHECK(absl::StrContains(line, "1 worker  copied - (-)  private -  still shared -  "));
+  CHECK(absl::StrContains(line, "[1001 -]"));
+  Append({.t = absl::Seconds(1), .processes = {RowWithCopies(1, 256)}}, &run);
+  CHECK(absl::StrContains(TickLine(run.model, Judge(run)), "copied 1.0 MiB (+1.0 MiB/s)"));
 }
 
 TEST_CASE("a limit that will be met is named with its time and its pace") {
