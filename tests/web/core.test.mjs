@@ -50,6 +50,23 @@ test("lines of a part of the recording are those of the report's table: the prog
   assert.equal(page.report.lines[0].detail, lines[0].detail);
 });
 
+test("who counts as a worker is the tool's word; older pages only have roles", async () => {
+  const data = makePage({ workers: 4 });
+  const roles = ["rank", "rank", "pool", "helper"];
+  const told = [true, false, undefined, undefined];
+  for (const rows of [data.processes.slice(1), data.report.workers])
+    rows.forEach((row, i) => Object.assign(row, { role: roles[i], ...(told[i] === undefined ? {} : { worker: told[i] }) }));
+  const { parsePayload } = await loadSource("data/decode.ts");
+  const { filterOf } = await loadSource("core/filter.ts");
+  const page = await parsePayload(pack(data));
+  const { holds } = filterOf(page, { selection: null, pinned: null }, true);
+  assert.deepEqual([0, 1, 2, 3, 4].map(holds), [false, true, false, true, false]);
+  assert.deepEqual(
+    page.report.workers.map(({ worker }) => worker),
+    [true, false, true, false],
+  );
+});
+
 test("binary search: bounds at, between and beyond the values", async () => {
   const { lowerBound, upperBound, lastBefore, nearestSample } = await loadSource("core/search.ts");
   const sorted = Float64Array.of(1, 2, 2, 4);

@@ -222,6 +222,7 @@ void PageSeries::Write(const RunModel& model, const Forecast& forecast, ColumnFi
     processes.push_back({{"index", process.index},
                          {"pid", process.id.pid},
                          {"role", NameOf(process.role)},
+                         {"worker", process.is_worker()},
                          {"name", process.command.empty() ? process.comm : process.command},
                          {"parent", IndexOrNull(process.parent)},
                          {"space", process.space},

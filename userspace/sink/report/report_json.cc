@@ -71,6 +71,7 @@ Json ProcessJson(const ProcessModel& process, const RunModel& model, const Findi
   Json json = {{"pid", process.id.pid},
                {"index", process.index},
                {"role", NameOf(process.role)},
+               {"worker", process.is_worker()},
                {"rank", OrNull(rank != nullptr ? rank->rank : std::nullopt)},
                {"local_rank", OrNull(LocalRankOf(process, model))},
                {"worker_id", OrNull(process.loader ? Count(process.loader->worker_id) : std::nullopt)},

@@ -8,9 +8,8 @@ export function processLabel({ role, pid }: { role: string; pid: number | null }
   return `${role} ${pid ?? "?"}`;
 }
 
-// A worker of a pool is a worker, too.
-export function isWorker({ role }: { role: string }): boolean {
-  return role === "worker" || role === "pool";
+export function isWorker({ worker }: { worker: boolean }): boolean {
+  return worker;
 }
 
 export function processesOf({ workers, parent }: Report): Process[] {

@@ -4,7 +4,7 @@ import { readColumn, type Column } from "./columns";
 import { kFleetSchema, parseFleet, type Fleet } from "./fleet";
 import { asList, asNumber, asRecord, asText, type Json, type JsonRecord } from "./json";
 import { fromBase64, unpackParts } from "./payload";
-import { parseReport, type Report } from "./report";
+import { countsAsWorker, parseReport, type Report } from "./report";
 
 export type Measure = "private" | "stillShared" | "pss" | "copies";
 type Columns = Record<Measure, Column>; // KiB; copies: cumulative count
@@ -14,6 +14,7 @@ export interface Track {
   index: number;
   pid: number;
   role: string;
+  worker: boolean; // it counts as one
   name: string;
   parent: number | null;
   space: number | null;
@@ -164,6 +165,7 @@ function decodeTrack(value: Json, position: number, sampleCount: number, read: R
     index: asNumber(row["index"]) ?? position,
     pid: asNumber(row["pid"]) ?? 0,
     role: asText(row["role"], "worker"),
+    worker: countsAsWorker(row),
     name: asText(row["name"]),
     parent: asNumber(row["parent"]),
     space: asNumber(row["space"]),

@@ -16,6 +16,7 @@ export interface Process {
   pid: number | null;
   index: number | null;
   role: string;
+  worker: boolean; // it counts as one
   startedAt: number | null;
   endedAt: number | null;
   copies: number | null;
@@ -156,12 +157,19 @@ function parseExit(value: Json | undefined): Exit | null {
   return { kind, code: asNumber(exit["code"]), signal: asText(exit["signal"]), cause: asText(exit["cause"]) };
 }
 
+// A forked rank without workers of its own counts as a worker, too; older pages only have the role.
+export function countsAsWorker(row: JsonRecord): boolean {
+  const { worker } = row;
+  return typeof worker === "boolean" ? worker : ["worker", "pool"].includes(asText(row["role"], "worker"));
+}
+
 function parseProcess(value: Json): Process {
   const row = asRecord(value);
   return {
     pid: asNumber(row["pid"]),
     index: asNumber(row["index"]),
     role: asText(row["role"], "worker"),
+    worker: countsAsWorker(row),
     startedAt: asNumber(row["started_at"]),
     endedAt: asNumber(row["ended_at"]),
     copies: asNumber(row["copies"]),

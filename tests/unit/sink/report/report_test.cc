@@ -193,6 +193,8 @@ TEST_CASE("figures of the report that can be checked on paper") {
   CHECK(json["workers"][3]["exit"]["kind"] == "exited");
   CHECK(json["workers"][3]["exit"]["code"] == 3);
   CHECK(json["workers"][3]["role"] == "helper");
+  CHECK(json["workers"][3]["worker"] == false);
+  CHECK(worker["worker"] == true);
   // Not known is null, never 0.
   for (const char* key :
        {"faults", "write_protect_faults", "copies", "reuses", "zero_fills", "copied_bytes", "private_bytes",
