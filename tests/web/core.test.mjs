@@ -67,6 +67,22 @@ test("who counts as a worker is the tool's word; older pages only have roles", a
   );
 });
 
+test("regions at the end of a span are those of processes that live then, or of the pinned one", async () => {
+  const data = makePage();
+  const [, first, killed] = data.processes;
+  data.region_counts = { t_ms: [5000, 5000], index: [1, 2], region: [0, 0], private_pages: [10, 7], shared_pages: [5, 5], new_pages: [0, 0] };
+  const { parsePayload } = await loadSource("data/decode.ts");
+  const { filterOf } = await loadSource("core/filter.ts");
+  const { regionsWithin } = await loadSource("core/regions.ts");
+  const page = await parsePayload(pack(data));
+  const found = (selection, pinned = null) => regionsWithin(filterOf(page, { selection, pinned })).map((row) => row.privatePages);
+  assert.equal(first.ended, null);
+  assert.deepEqual(found([1, killed.ended - 1]), [17]);
+  assert.deepEqual(found([1, killed.ended]), [10]);
+  assert.deepEqual(found([1, killed.ended], 2), [7]);
+  assert.deepEqual(found(null), [17]);
+});
+
 test("binary search: bounds at, between and beyond the values", async () => {
   const { lowerBound, upperBound, lastBefore, nearestSample } = await loadSource("core/search.ts");
   const sorted = Float64Array.of(1, 2, 2, 4);

@@ -27,14 +27,19 @@ function add(row: RegionRow, before: Found, after: Found): void {
   row.gained += after.privatePages - before.privatePages;
 }
 
-export function regionsWithin({ page, holds }: Filter, span: Span): RegionRow[] {
+// At the end of a selected span, a process that had ended holds nothing; a pinned one is shown as it was last seen.
+export function regionsWithin({ page, holds, span: selected, pinned }: Filter): RegionRow[] {
+  const span: Span = selected ?? [-Infinity, Infinity];
+  const ended =
+    selected === null || pinned !== null ? [] : page.processes.filter((track) => track.ended !== null && track.ended <= span[1]);
+  const gone = new Set(ended.map((track) => track.index));
   const { timesMs, index, region, privatePages, sharedPages, newPages } = page.regionCounts;
   const [times, indices, numbers] = [timesMs.values, index.values, region.values];
   const [privates, shares, news] = [privatePages.values, sharedPages.values, newPages.values];
   const found = new Map<number, { number: number; before: Found; after: Found }>();
   for (let i = 0; i < times.length && (times[i] ?? Infinity) <= span[1] * 1000; i++) {
     const number = numbers[i] ?? -1;
-    if (!holds(indices[i] ?? -1) || page.regions[number] === undefined) continue;
+    if (!holds(indices[i] ?? -1) || gone.has(indices[i] ?? -1) || page.regions[number] === undefined) continue;
     const key = (indices[i] ?? 0) * page.regions.length + number;
     const after = { privatePages: privates[i] ?? 0, sharedPages: shares[i] ?? 0, newPages: news[i] ?? 0 };
     const before = (times[i] ?? 0) <= span[0] * 1000 ? after : (found.get(key)?.before ?? kNothing);

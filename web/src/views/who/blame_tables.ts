@@ -146,7 +146,7 @@ export class BlameTables {
     }
     const byReport = isWhole(filter);
     this.parts.regions.show(byReport ? report.regions : [], "");
-    const found = byReport ? [] : regionsWithin(filter, filter.span ?? [-Infinity, Infinity]);
+    const found = byReport ? [] : regionsWithin(filter);
     this.regionBox.hidden = found.length === 0;
     this.regions.update(found);
   }
