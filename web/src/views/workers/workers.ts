@@ -83,7 +83,10 @@ class Workers {
   }
 
   private planColumns(): Column<Process>[] {
-    const exit = (row: Process): string => exitInWords(row.exit, row.endedAt);
+    const exit = (row: Process): string => {
+      const end = this.store.view.selection?.[1] ?? Infinity;
+      return (row.startedAt ?? 0) > end ? "not started yet" : exitInWords(row.exit, row.endedAt);
+    };
     return [
       { title: "pid", key: (row) => row.pid, text: (row) => (row.pid === null ? "—" : String(row.pid)), fill: (row) => this.makePin(row) },
       { title: "role", key: (row) => row.role, text: (row) => row.role, words: true },
