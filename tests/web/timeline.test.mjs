@@ -126,15 +126,16 @@ test("dragging selects a span in all strips: what happened in it, Esc clears, Zo
   const data = makePage();
   await withPage("select", data, {}, async (page) => {
     assert.ok(!(await page.locator(".selection-status").isVisible()));
-    await drag(page, "memory", 0.2, 0.4);
+    // Both ends are nearer to the sample after them: what counts is the one before.
+    await drag(page, "memory", 0.205, 0.406);
     const [, from, to, copies] = /^([\d.]+) s to ([\d.]+) s selected: ([\d,]+) copies, private memory \+/.exec(await selected(page));
-    assert.ok(Math.abs(from - 0.2 * 179) < 0.5 && Math.abs(to - 0.4 * 179) < 0.5, `${from} to ${to}`);
-    assert.equal(Number(copies.replaceAll(",", "")), data.totals.copies[Math.round(to)] - data.totals.copies[Math.round(from)]);
+    assert.ok(Math.abs(from - 0.205 * 179) < 0.3 && Math.abs(to - 0.406 * 179) < 0.3, `${from} to ${to}`);
+    assert.equal(Number(copies.replaceAll(",", "")), data.totals.copies[Math.floor(to)] - data.totals.copies[Math.floor(from)]);
     const box = await boxOf(page, "memory");
-    assert.ok(Math.abs((await shadeWidth(page)) - box.width * 0.2) < 4, "shaded as wide as selected");
+    assert.ok(Math.abs((await shadeWidth(page)) - box.width * 0.201) < 4, "shaded as wide as selected");
     await page.click(".selection-status button >> nth=0");
     await settle(page);
-    assert.ok(Math.abs((await middle(page)) - 0.3 * 179) <= 1.5, "zoomed to it");
+    assert.ok(Math.abs((await middle(page)) - 0.3055 * 179) <= 1.5, "zoomed to it");
     await page.keyboard.press("Escape");
     await page.waitForSelector(".selection-status", { state: "hidden" });
     await drag(page, "sum", 0.5, 0.6);

@@ -5,15 +5,16 @@ import { make, makeButton, mark } from "../../ui/dom";
 import { formatCount, formatInstant, formatKib } from "../../core/format";
 import { zoomToSelection } from "./gestures";
 import type { Store } from "../../store";
-import { nearestSample } from "../../core/search";
+import { gainOf, valueAt, type Span } from "../../core/column_values";
+import { lastBefore } from "../../core/search";
 
-// What happened between two samples, without what isn't known at both.
-function changeInWords(page: Page, from: number, to: number): string {
-  const change = (values: Float64Array): number => (values[to] ?? NaN) - (values[from] ?? NaN);
-  const copies = change(page.totals.copies.values);
-  const kib = change(page.totals.private.values);
+// What happened within the span, as everything below counts it; without what isn't known.
+function changeInWords(page: Page, span: Span): string {
+  const kibAt = (seconds: number): number => valueAt(page.totals.private.values, lastBefore(page.seconds, seconds)) ?? NaN;
+  const copies = gainOf(page.totals.copies.values, 0, page, span);
+  const kib = kibAt(span[1]) - kibAt(span[0]);
   const words: string[] = [];
-  if (!Number.isNaN(copies)) words.push(`${formatCount(copies)} copies`);
+  if (copies !== null) words.push(`${formatCount(copies)} copies`);
   if (!Number.isNaN(kib)) words.push(`private memory ${kib < 0 ? "−" : "+"}${formatKib(Math.abs(kib))}`);
   return words.length === 0 ? "" : `: ${words.join(", ")}`;
 }
@@ -42,7 +43,6 @@ export class SelectionBar {
     if (selection === null) return;
     this.shade.style.left = `${x(selection[0])}px`;
     this.shade.style.width = `${Math.max(1, x(selection[1]) - x(selection[0]))}px`;
-    const change = changeInWords(page, nearestSample(page.seconds, selection[0]), nearestSample(page.seconds, selection[1]));
-    this.text.textContent = `${formatInstant(selection[0])} to ${formatInstant(selection[1])} selected${change}`;
+    this.text.textContent = `${formatInstant(selection[0])} to ${formatInstant(selection[1])} selected${changeInWords(page, selection)}`;
   }
 }
