@@ -7,7 +7,8 @@ import { paintedPixels } from "./browser.mjs";
 import { makeBlamedPage } from "./blamed.mjs";
 import { assertBytes, checkNoOverflow, settle } from "./checks.mjs";
 import { makeFleet } from "./made_fleet.mjs";
-import { fillTemplate, kHostile, makeEmptyPage, makePage } from "./synthetic.mjs";
+import { loadSource } from "./source.mjs";
+import { fillTemplate, kHostile, makeEmptyPage, makePage, pack } from "./synthetic.mjs";
 import { makeStage } from "./stage.mjs";
 
 const { withPage } = makeStage();
@@ -34,6 +35,7 @@ function makeMended() {
 
 function makePair() {
   const [a, b] = [makeBlamedPage(), makeMended()];
+  for (const { report } of [a, b]) report.totals.workers_copied_bytes = Math.round(0.9 * report.totals.copied_bytes);
   a.report.totals.peak_workers_private_bytes = 3.6 * kGib;
   b.report.totals.peak_workers_private_bytes = 0.5 * kGib;
   return [a, b];
@@ -50,10 +52,10 @@ test("two recordings in one page: the saving in one sentence, curves on shared a
   const [a, b] = makePair();
   await withPage("compare-two", [a, b], {}, async (page) => {
     await settle(page);
-    const less = (a.report.totals.copied_bytes - b.report.totals.copied_bytes) / kGib;
+    const less = (a.report.totals.workers_copied_bytes - b.report.totals.workers_copied_bytes) / kGib;
     assert.equal(
       await saving(page),
-      `B copies ${less.toFixed(1)} GiB less than A (−90 %), and its workers peak 3.1 GiB lower (−86 %), over the same 3 min 0 s.`,
+      `B's workers copy ${less.toFixed(1)} GiB less than A's (−90 %), and they peak 3.1 GiB lower (−86 %), over the same 3 min 0 s.`,
     );
     assert.equal(await page.locator(".doubts li").count(), 0, "the runs are alike");
     const { painted, colours } = await paintedPixels(page, ".compare-plot canvas");
@@ -86,7 +88,7 @@ test("swapped and removed by keys; then nothing of it is left", async () => {
   await withPage("compare-keys", [a, b], {}, async (page) => {
     await page.focus(".compare-tools .toggle >> nth=0");
     await page.keyboard.press("Enter");
-    assert.match(await saving(page), /^B copies [\d.]+ GiB more than A \(\+900 %\), and its workers peak 3\.1 GiB higher \(\+620 %\)/);
+    assert.match(await saving(page), /^B's workers copy [\d.]+ GiB more than A's \(\+900 %\), and they peak 3\.1 GiB higher \(\+620 %\)/);
     assert.match(await page.textContent("#compare"), /Everything below shows B/);
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter");
@@ -97,6 +99,29 @@ test("swapped and removed by keys; then nothing of it is left", async () => {
       "the focus is where one would begin again",
     );
   });
+});
+
+test("what differs no more than from run to run is alike, as in `cowprof diff`; what is not known is not 0", async () => {
+  const { parsePayload } = await loadSource("data/decode.ts");
+  const { doubtsInWords, savingInWords } = await loadSource("views/compare/words.ts");
+  const page = (totals, run = {}) => {
+    const data = makePage();
+    Object.assign(data.report.totals, totals);
+    Object.assign(data.run, run);
+    return parsePayload(pack(data));
+  };
+  const words = async (...totals) => plain(savingInWords(...(await Promise.all(totals.map((one) => page(one))))));
+  const of = (workers_copied_bytes, peak_workers_private_bytes) => ({ workers_copied_bytes, peak_workers_private_bytes });
+  assert.match(await words(of(kGib, kGib), of(1.009 * kGib, 1.04 * kGib)), /^B's workers copy as much as A's .*, and they peak as high/);
+  assert.match(await words(of(kGib, kGib), of(1.02 * kGib, 1.06 * kGib)), /^B's workers copy [\d.]+ MiB more than A's .* higher/);
+  assert.match(await words(of(0, 1), of(3 * 64 * 4096, 1)), /^B's workers copy as much/, "64 pages for each of three workers");
+  assert.match(await words(of(0, 1), of(3 * 64 * 4096 + 1, 1)), /^B's workers copy 768\.0 KiB more/);
+  assert.doesNotMatch(await words(of(kGib, 0), of(kGib, 0)), /peak/);
+  const [running, over] = [await page({}, { complete: false, live: true }), await page({})];
+  assert.deepEqual(doubtsInWords(running, over), []);
+  // Reports of older tools do not sum the workers.
+  const copied = over.report.workers.reduce((sum, worker) => sum + worker.copiedBytes, 0);
+  assert.equal(over.report.workersCopiedBytes, copied);
 });
 
 test("what makes the two runs unlike is said", async () => {
@@ -114,7 +139,7 @@ test("what makes the two runs unlike is said", async () => {
     assert.match(doubts, /B lost 7 events/);
   });
   await withPage("compare-unknown", [a, makeEmptyPage()], {}, async (page) => {
-    assert.match(await saving(page), /^How much more or less was copied is unknown: B doesn't say/);
+    assert.match(await saving(page), /^How much more or less the workers copied is unknown: B doesn't say/);
     assert.match(await page.textContent("#compare-lines .note"), /B was recorded without these/);
     assert.equal((await rowsOf(page, "compare-lines"))[0].cells[4], "—", "unknown is no saving");
   });
@@ -139,7 +164,7 @@ test("a second page is chosen: by the button, with keys; its markup is never run
       await page.keyboard.press("Enter");
       await (await choosing).setFiles(file(`${kHostile[0].replaceAll("/", "")}.html`, evil));
       await page.waitForSelector("#saving:visible");
-      assert.match(await saving(page), /^B copies [\d.]+ GiB less than A/);
+      assert.match(await saving(page), /^B's workers copy [\d.]+ GiB less than A's/);
       assert.equal(await page.evaluate(() => globalThis.pwned), undefined);
       assert.equal(await page.locator("main img, main svg, main script, main iframe").count(), 0);
       assert.ok((await page.textContent(".run-b")).includes(kHostile[0]), "the command is text");

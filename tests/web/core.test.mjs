@@ -70,7 +70,14 @@ test("who counts as a worker is the tool's word; older pages only have roles", a
 test("regions at the end of a span are those of processes that live then, or of the pinned one", async () => {
   const data = makePage();
   const [, first, killed] = data.processes;
-  data.region_counts = { t_ms: [5000, 5000], index: [1, 2], region: [0, 0], private_pages: [10, 7], shared_pages: [5, 5], new_pages: [0, 0] };
+  data.region_counts = {
+    t_ms: [5000, 5000],
+    index: [1, 2],
+    region: [0, 0],
+    private_pages: [10, 7],
+    shared_pages: [5, 5],
+    new_pages: [0, 0],
+  };
   const { parsePayload } = await loadSource("data/decode.ts");
   const { filterOf } = await loadSource("core/filter.ts");
   const { regionsWithin } = await loadSource("core/regions.ts");

@@ -221,7 +221,9 @@ test("a selected time: lines, types, native code, regions, workers and causes fo
       .slice(1)
       .forEach((one, i) => assert.equal(workers.find(([pid]) => pid === String(one.pid))[1], copied[i].toLocaleString("en-US")));
     assert.match(await page.textContent("#workers .lead"), /what each copied from [\d.]+ s to [\d.]+ s, and held at the end/);
-    const ends = await page.$$eval("#workers tbody.workers tr", (rows) => rows.map(({ cells }) => [cells[0].textContent, cells[10].textContent]));
+    const ends = await page.$$eval("#workers tbody.workers tr", (rows) =>
+      rows.map(({ cells }) => [cells[0].textContent, cells[10].textContent]),
+    );
     assert.equal(ends.find(([pid]) => pid === String(late.pid))[1], "not started yet");
     assert.ok((await page.locator("#by-region-then tbody tr").count()) > 3, "regions, as of the end of it");
     assert.match(await page.textContent(".why-total"), /copied by all processes, [\d.]+ s to [\d.]+ s/);

@@ -244,7 +244,8 @@ Json ReportJson(const RunModel& model, const Findings& findings) {
   const ProcessModel unknown = {.role = Role::kParent};
   const ProcessModel* const found = model.target();
   const ProcessModel& target = found != nullptr ? *found : unknown;
-  const Count copies = totals.copies_known ? Count(totals.copies) : std::nullopt;
+  const auto copies_of = [](const Totals& sum) { return sum.copies_known ? Count(sum.copies) : std::nullopt; };
+  const Count copies = copies_of(totals), workers_copies = copies_of(findings.workers);
   const Blame& blame = findings.of_all.blame;
   const CauseEvidence& evidence = model.cause_evidence;
   Json workers = Json::array(), limits = Json::array();
@@ -282,6 +283,7 @@ Json ReportJson(const RunModel& model, const Findings& findings) {
       {"totals",
        {{"copies", OrNull(copies)},
         {"copied_bytes", OrNull(BytesOf(copies, model.info))},
+        {"workers_copied_bytes", OrNull(BytesOf(workers_copies, model.info))},
         {"peak_workers_private_bytes", model.workers_peak.bytes},
         {"by_cause", CausesJson(totals.causes, totals.causes_known)},
         {"copy_seconds", CopySeconds(copies, model.info)}}},

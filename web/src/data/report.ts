@@ -129,6 +129,7 @@ export interface Report {
   workers: Process[];
   copies: number | null;
   copiedBytes: number | null;
+  workersCopiedBytes: number | null;
   peakWorkersPrivateBytes: number | null;
   copySeconds: number | null;
   causes: Causes | null;
@@ -309,6 +310,19 @@ function parseForecast(value: Json | undefined): Forecast {
   };
 }
 
+// Older reports do not sum the workers.
+function parseWorkersCopied(totals: JsonRecord, workers: Process[]): number | null {
+  const told = asNumber(totals["workers_copied_bytes"]);
+  const counted = workers.flatMap(({ worker, copiedBytes }) => (worker && copiedBytes !== null ? [copiedBytes] : []));
+  return told ?? (counted.length === 0 ? null : counted.reduce((sum, bytes) => sum + bytes));
+}
+
+// Of the total, 0 means that it is not known.
+function parseWorkersPeak(report: JsonRecord, totals: JsonRecord): number | null {
+  const peak = asNumber(asRecord(report["peak"])["bytes"]) ?? asNumber(totals["peak_workers_private_bytes"]);
+  return peak === 0 ? null : peak;
+}
+
 export function parseReport(value: Json | undefined): Report {
   const report = asRecord(value);
   const target = asRecord(report["target"]);
@@ -316,6 +330,7 @@ export function parseReport(value: Json | undefined): Report {
   const exactness = asRecord(report["exactness"]);
   const totals = asRecord(report["totals"]);
   const parent = asRecord(report["parent"]);
+  const workers = asList(report["workers"]).map(parseProcess);
   const forecast = parseForecast(report["forecast"]);
   const limits = asList(report["limits"]).map(parseLimit);
   const atPeak = forecast.ended ? forecast.nearestLimit : null; // a forecast lists fewer limits
@@ -337,10 +352,11 @@ export function parseReport(value: Json | undefined): Report {
     exactness: asText(exactness["copies"]),
     rung: asText(exactness["rung"]),
     parent: "pid" in parent ? parseProcess({ ...parent, role: "parent" }) : null,
-    workers: asList(report["workers"]).map(parseProcess),
+    workers,
     copies: asNumber(totals["copies"]),
     copiedBytes: asNumber(totals["copied_bytes"]),
-    peakWorkersPrivateBytes: asNumber(totals["peak_workers_private_bytes"]),
+    workersCopiedBytes: parseWorkersCopied(totals, workers),
+    peakWorkersPrivateBytes: parseWorkersPeak(report, totals),
     copySeconds: asNumber(totals["copy_seconds"]),
     causes: parseCauses(totals["by_cause"]),
     types: parseTypes(report["by_type"]),

@@ -4,8 +4,17 @@ import type { Page } from "../../data/decode";
 import { exactnessInWords, formatBytes, formatCount, formatSeconds } from "../../core/format";
 import { isWorker } from "../../core/processes";
 
-const kAlike = 0.01; // of the larger one; a smaller difference counts as none
+// As in `cowprof diff`: of the larger one, at least so many pages for each worker; a smaller difference counts as none.
+const kCopiesAlike = 0.01;
+const kPeaksAlike = 0.05;
+const kPagesOfWorker = 64;
 const kSameTime = 0.02;
+
+interface Figures {
+  a: number | null;
+  b: number | null; // bytes
+  least: number; // of a difference that counts, whatever its share
+}
 
 function inPercent(from: number, to: number): string {
   if (from <= 0) return "";
@@ -14,33 +23,37 @@ function inPercent(from: number, to: number): string {
   return ` (${percent < 0 ? "−" : "+"}${figure} %)`;
 }
 
-function isAlike(a: number, b: number): boolean {
-  return Math.abs(a - b) <= kAlike * Math.max(a, b);
+function isAlike(a: number, b: number, share: number, least: number): boolean {
+  return Math.abs(a - b) <= Math.max(share * Math.max(a, b), least);
 }
 
-function copiesInWords(a: number | null, b: number | null): string {
+function copiesInWords({ a, b, least }: Figures): string {
   if (a === null || b === null)
-    return `How much more or less was copied is unknown: ${a === null ? (b === null ? "neither recording says" : "A doesn't say") : "B doesn't say"}`;
-  if (isAlike(a, b)) return `B copies as much as A (${formatBytes(b)})`;
-  return `B copies ${formatBytes(Math.abs(b - a))} ${b < a ? "less" : "more"} than A${inPercent(a, b)}`;
+    return `How much more or less the workers copied is unknown: ${a === null ? (b === null ? "neither recording says" : "A doesn't say") : "B doesn't say"}`;
+  if (isAlike(a, b, kCopiesAlike, least)) return `B's workers copy as much as A's (${formatBytes(b)})`;
+  return `B's workers copy ${formatBytes(Math.abs(b - a))} ${b < a ? "less" : "more"} than A's${inPercent(a, b)}`;
 }
 
-function peakInWords(a: number | null, b: number | null): string {
+function peakInWords({ a, b, least }: Figures): string {
   if (a === null || b === null) return "";
-  if (isAlike(a, b)) return ", and its workers peak as high";
-  return `, and its workers peak ${formatBytes(Math.abs(b - a))} ${b < a ? "lower" : "higher"}${inPercent(a, b)}`;
+  if (isAlike(a, b, kPeaksAlike, least)) return ", and they peak as high";
+  return `, and they peak ${formatBytes(Math.abs(b - a))} ${b < a ? "lower" : "higher"}${inPercent(a, b)}`;
 }
 
 function hasSameTime(a: number | null, b: number | null): boolean {
   return a !== null && b !== null && Math.abs(a - b) <= kSameTime * Math.max(a, b);
 }
 
-// "B copies 3.9 GiB less than A (−94 %), and its workers peak 3.1 GiB lower (−88 %), over the same 2 min 0 s."
-export function savingInWords({ report: a }: Page, { report: b }: Page): string {
+// "B's workers copy 3.9 GiB less than A's (−94 %), and they peak 3.1 GiB lower (−88 %), over the same 2 min 00 s."
+export function savingInWords(pageA: Page, pageB: Page): string {
+  const [a, b] = [pageA.report, pageB.report];
+  const least = kPagesOfWorker * Math.max(workersOf(pageA), workersOf(pageB)) * (pageA.run.pageBytes ?? pageB.run.pageBytes ?? 0);
   const time = hasSameTime(a.durationSeconds, b.durationSeconds)
     ? `, over the same ${formatSeconds(Math.round(a.durationSeconds ?? 0))}`
     : "";
-  const words = `${copiesInWords(a.copiedBytes, b.copiedBytes)}${peakInWords(a.peakWorkersPrivateBytes, b.peakWorkersPrivateBytes)}${time}.`;
+  const copies = copiesInWords({ a: a.workersCopiedBytes, b: b.workersCopiedBytes, least });
+  const peak = peakInWords({ a: a.peakWorkersPrivateBytes, b: b.peakWorkersPrivateBytes, least });
+  const words = `${copies}${peak}${time}.`;
   return words.replace(/(\d) (?=\S)/g, "$1\u00a0"); // keeps a figure and its unit on one line
 }
 
@@ -73,7 +86,7 @@ export function doubtsInWords(a: Page, b: Page): string[] {
     ["A", a],
     ["B", b],
   ] as const) {
-    if (!page.run.complete) doubts.push(`The recording ${name} was cut off: what came after its last sample is missing.`);
+    if (!page.run.complete && !page.run.live) doubts.push(`The recording ${name} was cut off: what came after its last sample is missing.`);
     if (lossesOf(page) > 0) doubts.push(`The recording ${name} lost ${formatCount(lossesOf(page))} events: its counts may be too low.`);
   }
   return doubts;
