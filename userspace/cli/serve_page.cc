@@ -28,6 +28,8 @@ namespace cowprof {
 namespace {
 
 constexpr absl::Duration kCatchUpEvery = absl::Seconds(5);  // while no page is open
+// An answer that is half sent at the end may take so long: the recorder waits five seconds for this process.
+constexpr absl::Duration kLastAnswerTime = absl::Milliseconds(4500);
 // That a reader, and a scraper, may take to receive an answer.
 constexpr absl::Duration kAnswerTime = absl::Seconds(60), kScrapeTime = absl::Seconds(5);
 
@@ -113,14 +115,17 @@ class Answers {
 
 // Runs until the recording has ended and open pages have had time to fetch the rest.
 void Serve(LivePage* page, const Answers& answers, const std::vector<std::unique_ptr<HttpServer>>& servers) {
-  absl::Duration leave_at = absl::InfiniteDuration(), catch_up_at = BootTime();
+  absl::Duration leave_at = absl::InfiniteDuration(), last_answer_at = leave_at, catch_up_at = BootTime();
   bool ended = false;
-  while (BootTime() < leave_at) {
+  const auto answering = [](const std::unique_ptr<HttpServer>& server) { return server->answering(); };
+  // The last answer is not cut off.
+  while (BootTime() < leave_at ||
+         (BootTime() < last_answer_at && std::any_of(servers.begin(), servers.end(), answering))) {
     if (BootTime() >= catch_up_at) {
       page->CatchUp();
       catch_up_at = BootTime() + kCatchUpEvery;
     }
-    absl::Duration wait = std::min(catch_up_at, leave_at) - BootTime();
+    absl::Duration wait = std::min(catch_up_at, BootTime() < leave_at ? leave_at : last_answer_at) - BootTime();
     std::vector<pollfd> fds = {{ended ? -1 : kLifelineFd, POLLIN, 0}};
     for (const std::unique_ptr<HttpServer>& server : servers) {
       wait = std::min(wait, server->WaitAtMost());
@@ -131,6 +136,7 @@ void Serve(LivePage* page, const Answers& answers, const std::vector<std::unique
     for (const std::unique_ptr<HttpServer>& server : servers) server->Run();
     if (ended || fds[0].revents == 0) continue;
     ended = true;
+    last_answer_at = BootTime() + kLastAnswerTime;
     page->End();
     leave_at = BootTime() + (answers.page_open() ? 1.5 * page->poll_interval() : absl::ZeroDuration());
   }

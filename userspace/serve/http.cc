@@ -84,6 +84,11 @@ class EpollServer : public HttpServer {
     return first - BootTime();
   }
 
+  bool answering() const override {
+    return std::any_of(connections_.begin(), connections_.end(),
+                       [](const auto& one) { return one.second.state == Connection::State::kAnswering; });
+  }
+
   void Run() override {
     epoll_event events[kMaxConnections + 1];
     const int count = epoll_wait(epoll_.fd(), events, std::size(events), 0);

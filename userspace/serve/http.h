@@ -36,6 +36,7 @@ class HttpServer {
   virtual int wake_fd() const = 0;                // readable when Run() has something to do
   virtual absl::Duration WaitAtMost() const = 0;  // call Run() after this time even if not
   virtual void Run() = 0;                         // handles all that is pending; never blocks
+  virtual bool answering() const = 0;             // an answer is half sent
 };
 
 }  // namespace cowprof

@@ -1,16 +1,42 @@
 // What the server does with connections; test_serve.py asks it over real ones.
 #include "serve/http.h"
 
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <string>
 
 namespace cowprof {
 namespace {
+
+// A listening socket with an address of the kernel's choice, and clients of it.
+class Listener {
+ public:
+  Listener() : listening_(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)) {
+    auto* const address = reinterpret_cast<sockaddr*>(&address_);
+    REQUIRE(bind(listening_.fd(), address, sizeof(sa_family_t)) == 0);
+    REQUIRE(getsockname(listening_.fd(), address, &size_) == 0);
+    REQUIRE(listen(listening_.fd(), 4) == 0);
+  }
+  Fd Take() { return std::move(listening_); }
+  // A connection that has asked.
+  Fd Ask() const {
+    Fd client(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(connect(client.fd(), reinterpret_cast<const sockaddr*>(&address_), size_) == 0);
+    const std::string request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    REQUIRE(write(client.fd(), request.data(), request.size()) == static_cast<ssize_t>(request.size()));
+    return client;
+  }
+
+ private:
+  Fd listening_;
+  sockaddr_un address_ = {.sun_family = AF_UNIX, .sun_path = {}};
+  socklen_t size_ = sizeof(address_);
+};
 
 // Lets the process open no more descriptors while it lives.
 class NoDescriptors {
@@ -36,26 +62,17 @@ bool IsReadable(int fd) {
 }  // namespace
 
 TEST_CASE("http: a connection for which there is no descriptor waits without waking the caller") {
-  Fd listening(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-  socklen_t size = sizeof(address);
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  REQUIRE(bind(listening.fd(), any, size) == 0);
-  REQUIRE(listen(listening.fd(), 4) == 0);
-  REQUIRE(getsockname(listening.fd(), any, &size) == 0);
+  Listener listener;
   bool asked = false;
   auto server = HttpServer::Start(
-      std::move(listening),
+      listener.Take(),
       [&](const HttpRequest&) {
         asked = true;
         return HttpAnswer{.status = 404};
       },
       absl::Seconds(1));
   REQUIRE(server.ok());
-  const Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  REQUIRE(connect(client.fd(), any, size) == 0);
-  const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  REQUIRE(write(client.fd(), request, sizeof(request) - 1) == sizeof(request) - 1);
+  const Fd client = listener.Ask();
   REQUIRE(IsReadable((*server)->wake_fd()));
   {
     const NoDescriptors none;
@@ -68,6 +85,29 @@ TEST_CASE("http: a connection for which there is no descriptor waits without wak
     usleep(1000);
   }
   CHECK(asked);
+}
+
+TEST_CASE("http: a server knows whether an answer is half sent") {
+  Listener listener;
+  const auto body = std::make_shared<const std::string>(8 << 20, 'x');
+  auto server = HttpServer::Start(
+      listener.Take(), [&](const HttpRequest&) { return HttpAnswer{.body = body}; }, absl::Seconds(60));
+  REQUIRE(server.ok());
+  CHECK_FALSE((*server)->answering());
+
+  const Fd client = listener.Ask();
+  for (int i = 0; i < 2; ++i) (*server)->Run();  // it accepts, then answers
+  CHECK((*server)->answering());
+
+  size_t received = 0;
+  std::string piece(1 << 20, '\0');
+  while (received < body->size()) {
+    const ssize_t bytes = read(client.fd(), piece.data(), piece.size());
+    REQUIRE(bytes > 0);
+    received += bytes;
+    (*server)->Run();
+  }
+  CHECK_FALSE((*server)->answering());
 }
 
 }  // namespace cowprof
