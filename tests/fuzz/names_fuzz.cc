@@ -136,7 +136,7 @@ void AddCopySites(Numbers* numbers, FuzzedDataProvider* input, Sample* sample) {
     sample->copy_sites.push_back(
         {any(numbers->processes), any(numbers->copy_sites), Number(input), Number(input), Number(input)});
   if (input->ConsumeBool()) {
-    const uint64_t start = Number(input) / 4, bytes = Number(input) / 4;
+    const uint64_t start = Number(input) / 4, bytes = Number(input) % (1ull << 57);
     sample->new_regions.push_back(
         {any(numbers->processes), {kAll<RegionKind>[any(kCountOf<RegionKind>)], Name(input), start, start + bytes}});
     ++numbers->regions;

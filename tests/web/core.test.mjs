@@ -2,6 +2,7 @@
 // Does not: test what is visible; the tests in the browser do.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { countsToColumns, makeMapPage } from "./made_map.mjs";
 import { pack } from "./payload.mjs";
 import { loadSource } from "./source.mjs";
 import { makePage } from "./synthetic.mjs";
@@ -114,6 +115,43 @@ test("of too many events a kill is listed, in the order of time", async () => {
     [12, "oom"],
   ]);
   assert.deepEqual(heaviestEvents(forks, 10), forks);
+});
+
+test("a map is bounded: what is too large is left out, and counted", async () => {
+  const data = makeMapPage();
+  const [, arena] = data.regions;
+  arena.bytes = 2 ** 40;
+  data.regions = data.regions.filter(
+    (region) => region === arena || region.start < arena.start || region.start >= arena.start + arena.bytes,
+  );
+  const number = data.regions.indexOf(arena);
+  data.region_counts = countsToColumns([{ t: 20, index: 1, region: number, own: 1, shared: 1, fresh: 0 }]);
+  const { parsePayload } = await loadSource("data/decode.ts");
+  const { buildModel } = await loadSource("views/map/model.ts");
+  const { beyond, cells, parts } = buildModel(await parsePayload(pack(data)), { index: 1, space: 0, started: 0, ended: null, first: 0 });
+  assert.deepEqual(beyond, { regions: 1, pages: 2 ** 28 });
+  assert.ok(cells > 0 && parts.some((part) => part.kind === "heap"), "the others are drawn");
+});
+
+test("a listener that fails does not keep the others from being called", async () => {
+  const { parsePayload } = await loadSource("data/decode.ts");
+  const { Store } = await loadSource("store.ts");
+  const [noted, called, frames] = [[], [], []];
+  const { error } = console;
+  Object.assign(globalThis, { requestAnimationFrame: (body) => frames.push(body) });
+  Object.assign(console, { error: (failure) => noted.push(failure.message) });
+  try {
+    const store = new Store(await parsePayload(pack(makePage())));
+    store.on(() => {
+      throw new Error("broken");
+    });
+    store.on(() => called.push("second"));
+    store.set({ cursor: 3 });
+    for (const frame of frames) frame();
+  } finally {
+    Object.assign(console, { error });
+  }
+  assert.deepEqual([noted, called], [["broken"], ["second"]]);
 });
 
 test("figures are formatted as in the terminal; a name can't hide a control character", async () => {

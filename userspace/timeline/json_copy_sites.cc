@@ -14,8 +14,9 @@
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kMostMissing = 16;        // in a row
-constexpr uint64_t kMostPages = 1ull << 36;  // of an address space of 48 bits
+constexpr uint64_t kMostMissing = 16;              // in a row
+constexpr uint64_t kMostPages = 1ull << 36;        // of an address space of 48 bits
+constexpr uint64_t kMostRegionBytes = 1ull << 57;  // an address space with five levels of page tables
 
 Json EncodePage(const std::vector<PageRun>& runs) {
   Json gaps = Json::array();
@@ -75,7 +76,8 @@ template <typename Row>
 NumberedRegion DecodeRegion(const Row& row) {
   NumberedRegion region = {.index = static_cast<int>(std::min<uint64_t>(CountAt(row, 1).value_or(0), INT32_MAX))};
   const std::string kind = TextAt(row, 2);
-  const uint64_t start = CountAt(row, 4).value_or(0), bytes = CountAt(row, 5).value_or(0);
+  const uint64_t start = CountAt(row, 4).value_or(0);
+  const uint64_t bytes = std::min({CountAt(row, 5).value_or(0), kMostRegionBytes, UINT64_MAX - start});
   region.region = {EnumNamed(kind, RegionKind::kOther), TextAt(row, 3), start, start + bytes};
   return region;
 }

@@ -65,6 +65,12 @@ export class Store {
   private tell(): void {
     const changed = this.changed;
     this.changed = new Set();
-    for (const listener of this.listeners) listener(changed);
+    for (const listener of this.listeners) {
+      try {
+        listener(changed);
+      } catch (failure) {
+        console.error(failure); // the other sections still follow
+      }
+    }
   }
 }

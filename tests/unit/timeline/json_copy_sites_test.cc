@@ -295,6 +295,11 @@ TEST_CASE("places: regions are written and read back, whatever their contents") 
   for (const NumberedRegion& region : odd.new_regions) CHECK((region.index >= 0 && region.region.name.empty()));
   RunModel model;
   Append(odd, &model);
+  const Sample huge =
+      Decoded(R"({"new_regions":[[0,1,"heap","",4096,18446744073709551615],[1,1,"heap","",18446744073709551615,9]]})");
+  REQUIRE(huge.new_regions.size() == 2);
+  CHECK(huge.new_regions[0].region.end == 4096 + (uint64_t{1} << 57));
+  CHECK(huge.new_regions[1].region.end == UINT64_MAX);
 }
 
 TEST_CASE("places: results of --verify belong to a process of the sample") {

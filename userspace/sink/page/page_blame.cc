@@ -18,7 +18,8 @@ Json FramesJson(const std::vector<Frame>& frames) {
   return json;
 }
 
-// With the line that the report's by_line has it under, so that the page sums a part of the recording by the same lines.
+// With the line that the report's by_line has it under, so that the page sums a part of the recording by the same
+// lines.
 Json CopySitesJson(const RunModel& model) {
   Json json = Json::array();
   for (const CopySite& copy_site : model.copy_sites) {

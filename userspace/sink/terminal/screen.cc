@@ -118,11 +118,11 @@ std::string TableRow(const std::string& role, const std::string& pid, const std:
 
 std::string RowOf(const ProcessModel& process, uint64_t page_bytes, int columns) {
   const Count& copies = process.counts.copies;
-  return TableRow(NameOf(process.role), absl::StrCat(process.id.pid),
-                  {HumanBytes(process.private_bytes), FormatCopied(copies, page_bytes),
-                   FormatRate(copies.has_value(), process.copies_per_second, page_bytes),
-                   HumanBytes(process.still_shared_bytes)},
-                  columns);
+  return TableRow(
+      NameOf(process.role), absl::StrCat(process.id.pid),
+      {HumanBytes(process.private_bytes), FormatCopied(copies, page_bytes),
+       FormatRate(copies.has_value(), process.copies_per_second, page_bytes), HumanBytes(process.still_shared_bytes)},
+      columns);
 }
 
 std::string RowOf(const std::string& name, const Totals& sum, uint64_t page_bytes, int columns) {

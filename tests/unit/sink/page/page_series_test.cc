@@ -112,7 +112,8 @@ TEST_CASE("page: what is not known yet is not 0 in the sums") {
   shown.Write();
   const auto known = [&](const char* name) {
     std::vector<bool> is_known;
-    for (const std::optional<double>& value : shown.Read(shown.json["totals"][name])) is_known.push_back(value.has_value());
+    for (const std::optional<double>& value : shown.Read(shown.json["totals"][name]))
+      is_known.push_back(value.has_value());
     return is_known;
   };
   CHECK(shown.Read(shown.json["totals"]["private_kib"])[0] == 3072);

@@ -248,11 +248,12 @@ TEST_CASE("page: the last checkpoint of the blame sums to what the report's tabl
 
 TEST_CASE("page: a place has the line that the report's table has it under") {
   Made made;
-  made.Add({.events = {Process(0, -1), Process(1, 0)},
-            .processes = {Row(1, 10, {10})},
-            .new_frames = {{"/usr/lib/python3/dist-packages/torch/storage.py", "copy", 7}, {"/srv/data.py", "get", 41}},
-            .new_copy_sites = {{Cause::kRefcount, "str", "", "", {0, 1}}, {Cause::kData, "", "libc.so.6", "memcpy", {}}},
-            .copy_sites = {{1, 0, 8, 8, 8}, {1, 1, 2, 2, 2}}});
+  made.Add(
+      {.events = {Process(0, -1), Process(1, 0)},
+       .processes = {Row(1, 10, {10})},
+       .new_frames = {{"/usr/lib/python3/dist-packages/torch/storage.py", "copy", 7}, {"/srv/data.py", "get", 41}},
+       .new_copy_sites = {{Cause::kRefcount, "str", "", "", {0, 1}}, {Cause::kData, "", "libc.so.6", "memcpy", {}}},
+       .copy_sites = {{1, 0, 8, 8, 8}, {1, 1, 2, 2, 2}}});
   const PageReading page = made.Read();
   const OrderedJson& places = page.json["places"];
   CHECK(places[0]["line"] == 1);

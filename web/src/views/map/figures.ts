@@ -5,7 +5,7 @@ import { kCauseOrder, type Page } from "../../data/decode";
 import { make, mark } from "../../ui/dom";
 import { formatBytes, formatClock, formatCount, formatShare } from "../../core/format";
 import { hex, partName } from "./cell";
-import type { MapModel, Part } from "./model";
+import { kMostCells, type MapModel, type Part } from "./model";
 import { kLeastBar, type Painter, type Rest } from "./paint";
 
 const kMostRows = 300;
@@ -105,12 +105,16 @@ export function notesOf(page: Page, models: MapModel[]): string[] {
   const bound = page.events.find((event) => event.kind === "note" && event.text.startsWith("the map of copied pages ends"));
   const dropped = page.report.pagesDropped;
   const [regions, bytes] = [sum((model) => model.untouched.regions), sum((model) => model.untouched.pages * model.pageBytes)];
+  const [beyond, beyondBytes] = [sum((model) => model.beyond.regions), sum((model) => model.beyond.pages * model.pageBytes)];
   const strays = sum((model) => model.parts.reduce((all, part) => all + (part.region === null ? part.copiedPages : 0), 0));
   return [
     bound === undefined ? "" : `At ${formatClock(bound.seconds)} ${bound.text}.`,
     dropped > 0 ? `${formatCount(dropped)} copied pages are missing: they came faster than they could be recorded.` : "",
     regions > 0
       ? `Not drawn: ${formatCount(regions)} other region${regions === 1 ? "" : "s"} (${formatBytes(bytes)}), none of whose pages was copied.`
+      : "",
+    beyond > 0
+      ? `Not drawn: ${formatCount(beyond)} region${beyond === 1 ? "" : "s"} (${formatBytes(beyondBytes)}), as a map has at most ${formatCount(kMostCells)} pages; copies in there are not counted here.`
       : "",
     strays > 0
       ? `${formatCount(strays)} copied pages lie outside every region that a sweep saw: a heap that grew, or a short-lived mapping.`

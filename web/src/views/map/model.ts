@@ -5,6 +5,7 @@ import { kCauseOrder, type Page, type Region, type Track } from "../../data/deco
 import { countsOf, rangesOf, type Counts, type Range, type Run } from "./regions";
 
 const kMostPages = 2 ** 21; // twice what a recording keeps; more means damage
+export const kMostCells = 2 ** 24; // 64 GiB in pages of 4 KiB; a browser can hold as many
 const kFoldColumns = 8; // the fewest columns without a copied page that are folded
 
 const kGroups = ["pymalloc-arena", "heap", "mmap", "file", "stack", "other"];
@@ -52,6 +53,7 @@ export interface MapModel {
   occurring: Set<number>; // numbers of the causes of copies
   counts: Map<number, Counts>; // by number of the region
   untouched: { regions: number; pages: number };
+  beyond: { regions: number; pages: number }; // too many to draw
   life: [number, number];
 }
 
@@ -222,6 +224,10 @@ function lifeOf(page: Page, process: Track, lastCopy: number): [number, number] 
   return [Math.max(0, from), to > from ? to : from + 1];
 }
 
+function sizeOf(parts: Part[]): { regions: number; pages: number } {
+  return { regions: parts.length, pages: parts.reduce((sum, part) => sum + part.pages, 0) };
+}
+
 export function buildModel(page: Page, process: Track): MapModel {
   const batches = batchTimes(page);
   const runs = runsOf(page, process.index, batches);
@@ -231,15 +237,21 @@ export function buildModel(page: Page, process: Track): MapModel {
   const group = (part: Part): number => kGroups.indexOf(part.kind);
   const all = ranges.map((range) => makePart(page, range)).sort((a, b) => group(a) - group(b) || a.first - b.first);
   const touched = touchedColumns(runs, all, side);
-  const parts = all.filter((part) => part.kind === "pymalloc-arena" || touched.has(part));
+  const parts: Part[] = [];
+  const beyond: Part[] = [];
   const stretches: Stretch[] = [];
   let cells = 0;
-  for (const part of parts) {
+  for (const part of all.filter((one) => one.kind === "pymalloc-arena" || touched.has(one))) {
     stretch(
       part,
       [...(touched.get(part) ?? [])].sort((a, b) => a - b),
       side,
     );
+    if (cells + part.cells > kMostCells) {
+      beyond.push(part);
+      continue;
+    }
+    parts.push(part);
     for (const piece of part.stretches) {
       if (piece.firstCell < 0) continue;
       piece.firstCell = cells;
@@ -260,7 +272,8 @@ export function buildModel(page: Page, process: Track): MapModel {
     batches,
     counts,
     occurring: new Set(runs.map((run) => run.cause)),
-    untouched: { regions: rest.length, pages: rest.reduce((sum, part) => sum + part.pages, 0) },
+    untouched: sizeOf(rest),
+    beyond: sizeOf(beyond),
     life: lifeOf(page, process, batches[runs.at(-1)?.batch ?? -1] ?? 0),
   };
 }
