@@ -154,6 +154,18 @@ test("a listener that fails does not keep the others from being called", async (
   assert.deepEqual([noted, called], [["broken"], ["second"]]);
 });
 
+test("a forecast that holds for several samples is told with the moment at which it was made", async () => {
+  const data = makePage();
+  data.forecasts.said_ms = data.times_ms.map((ms) => ms - (ms % 4000));
+  const { parsePayload } = await loadSource("data/decode.ts");
+  const { saidAt } = await loadSource("core/forecast.ts");
+  const page = await parsePayload(pack(data));
+  const { seconds, now, best } = saidAt(page, 103);
+  assert.deepEqual([seconds, now, best], [100, data.totals.workers_private_kib[100], data.forecasts.best_kib[103]]);
+  delete data.forecasts.said_ms;
+  assert.equal(saidAt(await parsePayload(pack(data)), 103).seconds, 103, "an older page");
+});
+
 test("figures are formatted as in the terminal; a name can't hide a control character", async () => {
   const { formatBytes, formatClock, formatShare, visibleText } = await loadSource("core/format.ts");
   assert.deepEqual([0, 1023, 1536, 2 ** 40, null].map(formatBytes), ["0 B", "1023 B", "1.5 KiB", "1.0 TiB", "—"]);

@@ -127,6 +127,7 @@ void PageSeries::AddLimits(const RunModel& model, size_t at) {
 }
 
 void PageSeries::ForecastColumns::Add(const ForecastRow& row) {
+  said_ms.Add(row.said_ms);
   low_kib.Add(row.low_kib);
   best_kib.Add(row.best_kib);
   high_kib.Add(row.high_kib);
@@ -137,7 +138,8 @@ void PageSeries::ForecastColumns::Add(const ForecastRow& row) {
 }
 
 void PageSeries::ForecastColumns::Halve() {
-  for (Column* column : {&low_kib, &best_kib, &high_kib, &ceiling_kib, &eta_s, &limit_eta_s, &limit}) column->Halve(0);
+  for (Column* column : {&said_ms, &low_kib, &best_kib, &high_kib, &ceiling_kib, &eta_s, &limit_eta_s, &limit})
+    column->Halve(0);
 }
 
 void PageSeries::Halve(size_t first, ProcessColumns* columns) {
@@ -168,8 +170,10 @@ void PageSeries::Halve() {
 PageSeries::ForecastRow PageSeries::RowOf(const Forecast& forecast, const RunModel& model) {
   const auto& plateau = forecast.plateau_bytes;
   const auto kib = [&](double Estimate::*height) { return plateau ? Whole((*plateau).*height / 1024) : std::nullopt; };
-  ForecastRow row = {
-      .low_kib = kib(&Estimate::low), .best_kib = kib(&Estimate::best), .high_kib = kib(&Estimate::high)};
+  ForecastRow row = {.said_ms = MillisecondsOf(model.t),
+                     .low_kib = kib(&Estimate::low),
+                     .best_kib = kib(&Estimate::best),
+                     .high_kib = kib(&Estimate::high)};
   row.ceiling_kib = forecast.ceiling_bytes / 1024;
   if (const auto& eta = forecast.plateau_eta_seconds) row.eta_s = Whole(eta->best);
   row.limit = NumberOfFirstLimit(forecast, model);
@@ -205,10 +209,10 @@ Json PageSeries::CausesJson(const CauseColumns& causes, ColumnFile* file) {
 }
 
 Json PageSeries::ForecastsJson(const ForecastColumns& forecasts, ColumnFile* file) {
-  return {{"low_kib", file->Append(forecasts.low_kib)},   {"best_kib", file->Append(forecasts.best_kib)},
-          {"high_kib", file->Append(forecasts.high_kib)}, {"ceiling_kib", file->Append(forecasts.ceiling_kib)},
-          {"eta_s", file->Append(forecasts.eta_s)},       {"limit_eta_s", file->Append(forecasts.limit_eta_s)},
-          {"limit", file->Append(forecasts.limit)}};
+  return {{"said_ms", file->Append(forecasts.said_ms)},         {"low_kib", file->Append(forecasts.low_kib)},
+          {"best_kib", file->Append(forecasts.best_kib)},       {"high_kib", file->Append(forecasts.high_kib)},
+          {"ceiling_kib", file->Append(forecasts.ceiling_kib)}, {"eta_s", file->Append(forecasts.eta_s)},
+          {"limit_eta_s", file->Append(forecasts.limit_eta_s)}, {"limit", file->Append(forecasts.limit)}};
 }
 
 void PageSeries::Write(const RunModel& model, const Forecast& forecast, ColumnFile* file, Json* page) const {

@@ -47,10 +47,10 @@ class PageSeries {
     Column used, limit;
   };
   struct ForecastRow {
-    Count low_kib, best_kib, high_kib, ceiling_kib, eta_s, limit_eta_s, limit;
+    Count said_ms, low_kib, best_kib, high_kib, ceiling_kib, eta_s, limit_eta_s, limit;
   };
   struct ForecastColumns {
-    Column low_kib, best_kib, high_kib, ceiling_kib, eta_s, limit_eta_s, limit;
+    Column said_ms, low_kib, best_kib, high_kib, ceiling_kib, eta_s, limit_eta_s, limit;
     void Add(const ForecastRow& row);
     void Halve();
   };

@@ -3,6 +3,7 @@
 import type { Page } from "../data/decode";
 import { formatClock, formatKib, formatSeconds } from "./format";
 import { type Point, highestOf } from "./column_values";
+import { lastBefore } from "./search";
 
 export interface Said {
   seconds: number;
@@ -22,14 +23,18 @@ const kMostHeight = 1.5; // times the measured peak, for forecasts of a finished
 
 const known = (value: number | undefined): Point => (value === undefined || Number.isNaN(value) ? null : value);
 
+// The forecast that held at a sample, with the moment at which it was made.
 export function saidAt(page: Page, sample: number): Said | null {
   const { forecasts, totals, limits } = page;
   const at = (name: keyof Page["forecasts"]): Point => known(forecasts[name].values[sample]);
-  const [low, best, high, now] = [at("low"), at("best"), at("high"), known(totals.workersPrivate.values[sample])];
+  const saidMs = at("saidMs");
+  const seconds = saidMs === null ? (page.seconds[sample] ?? 0) : saidMs / 1000;
+  const now = known(totals.workersPrivate.values[saidMs === null ? sample : lastBefore(page.seconds, seconds)]);
+  const [low, best, high] = [at("low"), at("best"), at("high")];
   if (best === null || now === null) return null;
   const limit = limits[at("limit") ?? -1];
   return {
-    seconds: page.seconds[sample] ?? 0,
+    seconds,
     now,
     low: low ?? best,
     best,

@@ -38,6 +38,7 @@ export interface LimitTrack {
 
 // What cowprof forecast at each sample: KiB, and seconds from then on.
 interface Forecasts {
+  saidMs: Column; // when it was made; later samples repeat it until the next
   low: Column;
   best: Column;
   high: Column;
@@ -190,6 +191,7 @@ function decodeLimit(value: Json, read: Read): LimitTrack {
 
 function decodeForecasts(row: JsonRecord, read: Read): Forecasts {
   return {
+    saidMs: read(row["said_ms"]),
     low: read(row["low_kib"]),
     best: read(row["best_kib"]),
     high: read(row["high_kib"]),

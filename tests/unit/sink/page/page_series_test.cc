@@ -95,6 +95,23 @@ TEST_CASE("page: more rows than it takes are told at fewer times, each as it was
     CHECK(few.Read(limit["used"]).size() <= few.Read(few.json["times_ms"]).size());
 }
 
+TEST_CASE("page: a forecast that holds for several samples says when it was made") {
+  Shown shown(UINT64_MAX);
+  for (int i = 0; i < 300; ++i) {
+    Sample sample = {.t = absl::Seconds(i), .processes = {RowWithCopies(0, 5 * i)}};
+    if (i == 0) sample.events = {Started(0, -1)};
+    shown.Add(sample);
+  }
+  shown.Write();
+  const auto said = shown.Read(shown.json["forecasts"]["said_ms"]);
+  REQUIRE(said.size() == 300);
+  CHECK(said[255] == 255'000);
+  CHECK(said[256] == 256'000);
+  CHECK(said[257] == 256'000);
+  CHECK(said[258] == 258'000);
+  CHECK(said[299] == 299'000);  // what is said now
+}
+
 // A process that is there at the attach has a rollup before its first sweep; what it shares is not known until then.
 TEST_CASE("page: what is not known yet is not 0 in the sums") {
   Shown shown(UINT64_MAX);
