@@ -66,6 +66,14 @@ test("three workers: verdict, tiles, tables and advice say what the report says"
   });
 });
 
+test("a saving that may be nothing is \"at most\", as in the report", async () => {
+  const data = makePage();
+  data.report.diagnoses[0].saves_bytes = { low: 0, best: 2 ** 20, high: 2 ** 21 };
+  await withPage("at-most", data, {}, async (page) =>
+    assert.equal(await page.textContent("#diagnoses .advice h4"), "What to do, saves at most 2.0 MiB"),
+  );
+});
+
 test("a click on a column head sorts, and says so", async () => {
   await withPage("sort", makePage({ workers: 9 }), {}, async (page) => {
     const head = page.locator("#workers thead th", { hasText: "copied" });

@@ -47,11 +47,12 @@ function makeSketch(sketch: string): HTMLElement | null {
   );
 }
 
-// "What to do, saves about 36.7 MiB to 45.9 MiB"
+// "What to do, saves about 36.7 MiB to 45.9 MiB", as in the report's text.
 function makeTitle({ saves }: Diagnosis): HTMLElement {
   if (saves === null || saves.high === 0) return make("h4", "", "What to do");
   const { low, high } = saves;
-  const how = low === high ? formatBytes(high) : `about ${formatBytes(low)} to ${formatBytes(high)}`;
+  const how =
+    low === 0 ? `at most ${formatBytes(high)}` : low === high ? formatBytes(high) : `about ${formatBytes(low)} to ${formatBytes(high)}`;
   return make("h4", "", `What to do, saves ${how}`);
 }
 
