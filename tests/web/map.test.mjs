@@ -316,6 +316,7 @@ test("what the map can't show is said", async () => {
   const note = "the map of copied pages ends here, after 1048576 pages; copies are counted and explained as before";
   data.events.push({ t: 100, kind: "note", index: null, pid: null, text: note });
   data.report.losses.pages_dropped = 12;
+  data.pages_dropped = 1234;
   data.pages.t_ms.push(170_000);
   data.pages.index.push(1);
   data.pages.cause.push(5);
@@ -325,6 +326,7 @@ test("what the map can't show is said", async () => {
     const notes = await page.textContent(".map-notes");
     assert.ok(notes.includes(note));
     assert.match(notes, /12 copied pages are missing/);
+    assert.match(notes, /1,234 copied pages are not in this page/);
     assert.match(notes, /7 copied pages lie outside every region/);
     assert.match(notes, /Not drawn: 1 other region \(19\.5 MiB\)/);
     await page.click(".map-table summary");

@@ -128,6 +128,7 @@ export interface Page {
   regions: Region[];
   regionCounts: RegionCounts;
   pages: PageRuns;
+  pagesOmitted: number; // of very many copied pages, the page omits some
 }
 
 export const kCauseOrder = [
@@ -324,6 +325,7 @@ function parsePage(page: JsonRecord, binary: Uint8Array): Page {
     regions: rows("regions").map(decodeRegion),
     regionCounts: decodeRegionCounts(record("region_counts"), read),
     pages: decodePageRuns(record("pages"), read),
+    pagesOmitted: asNumber(page["pages_dropped"]) ?? 0,
   };
 }
 

@@ -109,6 +109,7 @@ export function notesOf(page: Page, models: MapModel[]): string[] {
   const strays = sum((model) => model.parts.reduce((all, part) => all + (part.region === null ? part.copiedPages : 0), 0));
   return [
     bound === undefined ? "" : `At ${formatClock(bound.seconds)} ${bound.text}.`,
+    page.pagesOmitted > 0 ? `${formatCount(page.pagesOmitted)} copied pages are not in this page: there are too many.` : "",
     dropped > 0 ? `${formatCount(dropped)} copied pages are missing: they came faster than they could be recorded.` : "",
     regions > 0
       ? `Not drawn: ${formatCount(regions)} other region${regions === 1 ? "" : "s"} (${formatBytes(bytes)}), none of whose pages was copied.`
