@@ -128,7 +128,7 @@ test("what makes the two runs unlike is said", async () => {
   const [a, b] = [makeBlamedPage(), makePage({ workers: 5, samples: 60 })];
   b.report.exactness.copies = "sampled";
   b.run.complete = false;
-  b.report.losses = { events_dropped: 7 };
+  b.report.losses = { events_dropped: 7, processes_dropped: 2, regions_dropped: 1, maps_full: 3 };
   await withPage("compare-unlike", [a, b], {}, async (page) => {
     assert.doesNotMatch(await saving(page), /over the same/);
     const doubts = plain((await page.$$eval(".doubts li", (all) => all.map((one) => one.textContent))).join("\n"));
@@ -136,7 +136,7 @@ test("what makes the two runs unlike is said", async () => {
     assert.match(doubts, /A had 3 workers in all, B 5/);
     assert.match(doubts, /A: every copy counted\. B: copies are estimated from samples/);
     assert.match(doubts, /B was cut off/);
-    assert.match(doubts, /B lost 7 events/);
+    assert.match(doubts, /B lost 10 records/);
   });
   await withPage("compare-unknown", [a, makeEmptyPage()], {}, async (page) => {
     assert.match(await saving(page), /^How much more or less the workers copied is unknown: B doesn't say/);

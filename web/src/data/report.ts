@@ -277,10 +277,14 @@ function parseVerify(value: Json | undefined): Verify | null {
   };
 }
 
-function parseCounts(value: Json | undefined): { key: string; count: number }[] {
-  return Object.entries(asRecord(value))
+// `maps_full` sums two of the others, unless the report is too old to have them.
+function parseLosses(value: Json | undefined): Report["losses"] {
+  const losses = asRecord(value);
+  const summed = "processes_dropped" in losses || "regions_dropped" in losses;
+  return Object.entries(losses)
     .map(([key, count]) => ({ key, count: asNumber(count) ?? 0 }))
-    .filter((entry) => entry.count > 0);
+    .filter(({ key, count }) => count > 0 && !(summed && key === "maps_full"))
+    .map(({ key, count }) => ({ what: key.replaceAll("_", " "), count }));
 }
 
 function parseLimitForecast(value: Json): LimitForecast {
@@ -373,7 +377,7 @@ export function parseReport(value: Json | undefined): Report {
     ranks: parseRanks(report["ranks"]),
     remedies: asList(report["remedies"]).map(asRecord).map(parseRemedy),
     startMethods: parseStartMethods(report["start_methods"]),
-    losses: parseCounts(report["losses"]).map(({ key, count }) => ({ what: key.replaceAll("_", " "), count })),
+    losses: parseLosses(report["losses"]),
     pagesDropped: asNumber(asRecord(report["losses"])["pages_dropped"]) ?? 0,
   };
 }

@@ -87,7 +87,7 @@ export function doubtsInWords(a: Page, b: Page): string[] {
     ["B", b],
   ] as const) {
     if (!page.run.complete && !page.run.live) doubts.push(`The recording ${name} was cut off: what came after its last sample is missing.`);
-    if (lossesOf(page) > 0) doubts.push(`The recording ${name} lost ${formatCount(lossesOf(page))} events: its counts may be too low.`);
+    if (lossesOf(page) > 0) doubts.push(`The recording ${name} lost ${formatCount(lossesOf(page))} records: its counts may be too low.`);
   }
   return doubts;
 }
