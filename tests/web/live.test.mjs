@@ -3,7 +3,7 @@
 // Does not: test who the server lets in; tests/system/test_serve.py does.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -147,6 +147,20 @@ test("focus, sorting, zoom, pin and what is unfolded survive updates", { skip },
     assert.equal(await page.evaluate(() => document.activeElement.textContent), pid, "the same row has the focus");
     assert.deepEqual(await kept(), before);
     assert.ok(Math.abs((await top()) - read) < 4, "what is being read stays where it is");
+  });
+  assert.deepEqual(noted.errors, []);
+});
+
+test("a server that falls silent is a lost connection, until it answers again", { skip }, async () => {
+  const noted = await withRun("silent", async ({ page, recorder }) => {
+    await grownBeyond(page, 2 ** 20);
+    const children = readFileSync(`/proc/${recorder.pid}/task/${recorder.pid}/children`, "utf8").trim().split(" ").map(Number);
+    const server = children.find((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("serve-page"));
+    process.kill(server, "SIGSTOP");
+    await page.waitForSelector('.live[data-state="lost"]');
+    process.kill(server, "SIGCONT");
+    await page.waitForSelector('.live[data-state="live"]');
+    await grownBeyond(page, await copied(page));
   });
   assert.deepEqual(noted.errors, []);
 });

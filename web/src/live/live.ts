@@ -10,6 +10,8 @@ import "./live.css";
 type State = "live" | "paused" | "lost" | "ended";
 
 const kFirstWait = 300; // milliseconds
+const kSilence = 10_000; // without a byte of an answer, the connection is lost
+const kFirstSilence = 60_000; // the server may have to read a long recording first
 const kData = `data${location.search}`;
 
 interface Answer {
@@ -29,19 +31,41 @@ function pause(milliseconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
-// Fails if the server doesn't answer, or rejects this page's token.
-async function ask(version: string): Promise<Answer> {
-  const response = await fetch(kData, { headers: version === "" ? {} : { "If-None-Match": version }, cache: "no-store" });
-  const wait = 1000 * Number(response.headers.get("Cowprof-Poll-Seconds") ?? "1") || 1000;
-  if (response.status === 304 || response.status === 503) return { packed: null, version, wait };
-  if (!response.ok) throw new Error(await response.text());
-  return { packed: new Uint8Array(await response.arrayBuffer()), version: response.headers.get("ETag") ?? "", wait };
+async function readAll(response: Response, heard: () => void): Promise<Uint8Array<ArrayBuffer>> {
+  const reader = response.body?.getReader();
+  const pieces: BlobPart[] = [];
+  for (let piece = await reader?.read(); piece?.value !== undefined; piece = await reader?.read()) {
+    pieces.push(piece.value);
+    heard();
+  }
+  return new Uint8Array(await new Blob(pieces).arrayBuffer());
+}
+
+// Fails if the server doesn't answer, falls silent, or rejects this page's token. An answer may be slow, as through ssh.
+async function ask(version: string, silence = kSilence): Promise<Answer> {
+  const given = new AbortController();
+  const giveUp = (): number => window.setTimeout(() => given.abort(), silence);
+  let timer = giveUp();
+  const heard = (): void => {
+    clearTimeout(timer);
+    timer = giveUp();
+  };
+  try {
+    const headers = version === "" ? {} : { "If-None-Match": version };
+    const response = await fetch(kData, { headers, cache: "no-store", signal: given.signal });
+    const wait = 1000 * Number(response.headers.get("Cowprof-Poll-Seconds") ?? "1") || 1000;
+    if (response.status === 304 || response.status === 503) return { packed: null, version, wait };
+    if (!response.ok) throw new Error(await response.text());
+    return { packed: await readAll(response, heard), version: response.headers.get("ETag") ?? "", wait };
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 // Waits for the first page with a sample, or for the end of the run.
 async function fetchFirst(): Promise<{ page: Page; version: string }> {
   for (let version = ""; ;) {
-    const answer = await ask(version);
+    const answer = await ask(version, kFirstSilence);
     if (answer.packed !== null) {
       const page = await parsePacked(answer.packed);
       if (page.seconds.length > 0 || !page.run.live) return { page, version: answer.version };
