@@ -4,6 +4,7 @@
 import { parsePacked, type Page } from "../data/decode";
 import { make, makeButton, mark } from "../ui/dom";
 import { formatSeconds } from "../core/format";
+import { shellQuote } from "../core/shell_quote";
 import { Store } from "../store";
 import "./live.css";
 
@@ -121,12 +122,17 @@ class Follower {
   }
 
   private async take(packed: Uint8Array<ArrayBuffer> | null): Promise<void> {
-    if (this.state === "paused") {
-      this.held = packed ?? this.held;
+    const page = packed === null || this.paused() ? null : await parsePacked(packed);
+    if (this.paused()) {
+      this.held = packed ?? this.held; // also if it was paused meanwhile
       return;
     }
-    if (packed !== null) this.store.setPage(await parsePacked(packed));
+    if (page !== null) this.store.setPage(page);
     this.show(this.store.page.run.live ? "live" : "ended");
+  }
+
+  private paused(): boolean {
+    return this.state === "paused";
   }
 
   private async toggle(): Promise<void> {
@@ -147,10 +153,9 @@ class Follower {
     this.button.textContent = state === "paused" ? "Resume" : "Pause";
     this.button.hidden = state === "lost" || state === "ended";
     this.advice.replaceChildren();
-    if (state === "ended")
-      this.advice.append("The page stays as it is. To see it again later: ", make("code", "", `cowprof view ${this.file}`));
-    if (state === "lost")
-      this.advice.append("The page keeps what it has received. If the run is over: ", make("code", "", `cowprof view ${this.file}`));
+    const view = (): HTMLElement => make("code", "", `cowprof view ${shellQuote(this.file) ?? this.file}`);
+    if (state === "ended") this.advice.append("The page stays as it is. To see it again later: ", view());
+    if (state === "lost") this.advice.append("The page keeps what it has received. If the run is over: ", view());
   }
 }
 
