@@ -47,22 +47,32 @@ function makeMark(group: Group): HTMLElement {
   const tip = make("span", "mark-tip", ...lines.map((line) => make("span", "mark-line", line)));
   const count = group.events.length > 1 ? make("span", "mark-count", String(group.events.length)) : null;
   const button = make("button", `mark ${eventTone(heaviest.kind)}`, make("span", "mark-glyph", kGlyph[heaviest.kind] ?? "●"), count, tip);
-  mark(button, { "type": "button", "data-kind": heaviest.kind, "aria-label": lines.join("; ") });
+  mark(button, { "type": "button", "data-kind": heaviest.kind, "data-event": keyOf(heaviest), "aria-label": lines.join("; ") });
   button.style.left = `${group.x}px`;
   return button;
 }
 
+// Names an event in the recording as it grows.
+function keyOf({ seconds, kind, text }: PageEvent): string {
+  return `${seconds} ${kind} ${text}`;
+}
+
+// The focus survives, though the marks are new.
 export function placeMarks(lane: HTMLElement, plot: uPlot, events: PageEvent[]): void {
   const left = plot.bbox.left / devicePixelRatio;
   const width = plot.bbox.width / devicePixelRatio;
   const toX = (seconds: number): number => left + plot.valToPos(seconds, "x");
   const seen = events.filter((event) => toX(event.seconds) >= left - 1 && toX(event.seconds) <= left + width + 1);
-  const marks = groupEvents(seen, toX).map((group) => {
+  const groups = groupEvents(seen, toX);
+  const focused = lane.contains(document.activeElement) ? document.activeElement?.getAttribute("data-event") : null;
+  const marks = groups.map((group) => {
     const button = makeMark(group);
     if (group.x > left + width / 2) button.classList.add("tip-left");
     return button;
   });
   lane.replaceChildren(...marks);
+  if (focused != null)
+    marks[groups.findIndex(({ events: members }) => members.some((event) => keyOf(event) === focused))]?.focus({ preventScroll: true });
 }
 
 export function drawMarkLines(plot: uPlot, events: PageEvent[]): void {

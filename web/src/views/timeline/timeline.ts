@@ -18,6 +18,7 @@ import { onTheme } from "../../ui/theme";
 import { placeTooltip, readInstant, showTooltip } from "./tooltip";
 import "./timeline.css";
 import { nearestSample } from "../../core/search";
+import { processLabel } from "../../core/processes";
 import { makeHelpButton } from "../../ui/help_button";
 import { drawForecast } from "./forecast_band";
 
@@ -51,7 +52,8 @@ class Timeline {
   private cut: Cut = { low: 0, high: 0, step: 1 };
   private near: number | null = null; // index of the process whose line is under the pointer
   private pointed: Strip | null = null; // the strip under the pointer
-  private markedAxis = "";
+  private marked = ""; // what the marks were placed for
+  private listed = ""; // what the legend was filled with
 
   constructor(private readonly store: Store) {
     this.selection = new SelectionBar(store);
@@ -121,7 +123,6 @@ class Timeline {
       chart.plot = makePlot(chart, this.state);
     });
     this.charts[0]?.plot.over.append(this.band);
-    this.markedAxis = "";
     this.relist();
     this.redraw();
   }
@@ -162,6 +163,13 @@ class Timeline {
       .filter((strip) => strip.atLegend)
       .flatMap((strip) => (strip.name === "sum" ? [...strip.series, ...forecast] : strip.series));
     const seen = this.store.page.processes.filter((track) => track.columns.private.length > 0);
+    const listed = [
+      this.store.view.pinned,
+      ...series.map((one) => `${one.key} ${one.label} ${one.title} ${one.colour}`),
+      ...seen.map((track) => `${track.index} ${processLabel(track)}`),
+    ].join("\n");
+    if (listed === this.listed) return; // a list that is open stays open
+    this.listed = listed;
     fillLegend(this.legend, series, seen, this.store.view.pinned, {
       hidden: (key) => this.hidden.has(key),
       toggle: (keys, shown) => this.toggle(keys, shown),
@@ -203,13 +211,14 @@ class Timeline {
     this.showForecast();
   }
 
-  // Places marks only when the axis changed: a mark under the pointer must stay the same element.
+  // Places marks only when they or the axis changed: a mark under the pointer must stay the same element.
   private decorate(plot: uPlot, strip: Strip): void {
-    drawMarkLines(plot, this.store.page.events);
-    const axis = [...this.store.view.range, plot.bbox.left, plot.bbox.width].join(" ");
-    if (strip.name !== "sum" || axis === this.markedAxis) return;
-    this.markedAxis = axis;
-    placeMarks(this.lane, plot, this.store.page.events);
+    const { events, eventsDropped } = this.store.page;
+    drawMarkLines(plot, events);
+    const marked = [...this.store.view.range, plot.bbox.left, plot.bbox.width, events.length, eventsDropped].join(" ");
+    if (strip.name !== "sum" || marked === this.marked) return;
+    this.marked = marked;
+    placeMarks(this.lane, plot, events);
   }
 
   private showNote(): void {
