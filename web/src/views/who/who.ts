@@ -7,6 +7,7 @@ import { make, makeButton, makeSection, mark } from "../../ui/dom";
 import { formatShare } from "../../core/format";
 import { Icicle } from "./icicle";
 import { estimateInWords } from "../../core/footnotes";
+import { measureSince } from "../../core/measure";
 import { checkpointsOf, weighPlaces } from "../../core/spans";
 import { plantTree, weighTree, type Levels, type StackTree } from "../../core/stacks";
 import type { Store } from "../../store";
@@ -112,7 +113,7 @@ class Who {
     const weights = weighPlaces(page, checkpointsOf(page.blame, filter.span), filter.holds);
     const tree = this.tree();
     const weighed = weighTree(tree, page, weights);
-    performance.measure("icicle-sums", { start });
+    measureSince("icicle-sums", start);
     this.element.hidden =
       (page.report.copies ?? 0) === 0 &&
       page.places.length + page.report.lines.length + page.report.types.length + page.report.native.length + page.report.regions.length ===
