@@ -111,6 +111,22 @@ test("a rank's filter, its line and its details, by keys", async () => {
   });
 });
 
+test("deaths of several days have a date, and are sorted by time", async () => {
+  const made = makeFleet(2);
+  const death = (row, wall) => ({ row, wall, t: 1, process: `worker ${row}`, text: "killed by SIGKILL" });
+  made.fleet.deaths = [death(0, "2026-11-25T23:00:00.000Z"), death(1, "2026-11-26T08:00:00.000Z")];
+  await withPage("fleet-days", made, {}, async (page) => {
+    const times = async () => (await rowsOf(page, "deaths-table")).map((cells) => cells[1]);
+    const days = ["2026-11-25 23:00:00.000", "2026-11-26 08:00:00.000"];
+    assert.deepEqual(await times(), days);
+    const head = page.locator(".deaths-table thead button", { hasText: "time (UTC)" });
+    await head.click();
+    assert.deepEqual(await times(), days);
+    await head.click();
+    assert.deepEqual(await times(), [...days].reverse());
+  });
+});
+
 test("a launcher's death is first in the list, and in the details of its ranks", async () => {
   const made = makeFleet(2);
   const wall = "2026-11-25T09:00:30.000Z";

@@ -131,7 +131,11 @@ class FleetPage {
 
   private makeDeaths(): HTMLElement | null {
     if (this.fleet.deaths.length === 0) return null;
-    const time = ({ death }: Dead): string => (death.ms === null ? "—" : formatTimeOfDay(death.ms, 3));
+    const instants = [...this.fleet.deaths.map(({ death }) => death.ms), ...this.fleet.ranks.map((rank) => rank.startedMs)];
+    const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+    const several = new Set(instants.flatMap((ms) => (ms === null ? [] : [dayOf(ms)]))).size > 1;
+    const time = ({ death: { ms } }: Dead): string =>
+      ms === null ? "—" : `${several ? `${dayOf(ms)} ` : ""}${formatTimeOfDay(ms, 3)}`;
     const place = ({ rank, death }: Dead): string =>
       death.launcher ? `launcher of ${placeOfRank(rank, this.hosts)}` : placeOfRank(rank, this.hosts);
     const order = new Map(this.fleet.deaths.map((row, i) => [row, i + 1]));
@@ -140,7 +144,7 @@ class FleetPage {
       caption: "Deaths, first one first",
       columns: [
         { title: "order", words: true, key: (row) => order.get(row) ?? null, text: (row) => String(order.get(row) ?? "") },
-        { title: "time (UTC)", words: true, key: time, text: time },
+        { title: "time (UTC)", words: true, key: ({ death }) => death.ms, text: time, csv: [{ head: "time (UTC)", value: time }] },
         {
           title: "rank",
           words: true,
