@@ -36,7 +36,7 @@ export const kMeasures: { measure: Measure; name: string; lead: string }[] = [
   {
     measure: "stillShared",
     name: "Still shared",
-    lead: "Memory that several processes still share, and that can still be lost to copies.",
+    lead: "Memory that a process shares with another: a write copies it, unless no other process has it any more. The sum counts it once for each process.",
   },
   {
     measure: "pss",

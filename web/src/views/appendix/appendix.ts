@@ -22,7 +22,10 @@ const kTerms: [string, string][] = [
     "garbage collector",
     "Python's search for objects that only refer to each other. It leaves marks in front of the objects that it visits.",
   ],
-  ["still shared", "Pages that no process has written yet. They cost nothing extra now, and can still be lost to copies."],
+  [
+    "still shared",
+    "Pages that several processes still have in common. They cost nothing extra now. A write copies one, unless no other process has it any more.",
+  ],
   ["private", "Memory that belongs to one process alone: its copies, and new memory of its own."],
   ["reuse", "A write to a page that no other process uses any more. The kernel hands it over without copying, so nothing grows."],
   ["fault", "A call into the kernel because a page can't be read or written yet. Copies, reuses and zero-fills all start with one."],

@@ -81,7 +81,10 @@ function privateTile(page: Page): HTMLElement {
 function sharedTile(page: Page): HTMLElement {
   const at = lastHeld(page.totals.stillShared.values);
   const shared = lastOf(page.totals.stillShared.values, at + 1);
-  const detail = shared === null ? "not measured" : `can still be lost to copies, as of ${formatClock(page.seconds[at] ?? 0)}`;
+  const detail =
+    shared === null
+      ? "not measured"
+      : `summed over all processes, as of ${formatClock(page.seconds[at] ?? 0)}; the last one with a page takes it over without a copy`;
   return tile("shared", "Still shared", formatKib(shared), detail);
 }
 
