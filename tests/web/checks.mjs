@@ -29,6 +29,7 @@ export function assertCount(shown, expected, what) {
 
 function exitWords(row) {
   if (row.exit === null) return row.ended_at === null ? "running" : "ended";
+  if (row.exit.text) return row.exit.text;
   const cause = row.exit.cause ? ` (${row.exit.cause})` : "";
   return row.exit.kind === "signaled" ? `killed by ${row.exit.signal}${cause}` : `exit ${row.exit.code}${cause}`;
 }

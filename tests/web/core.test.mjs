@@ -91,6 +91,15 @@ test("regions at the end of a span are those of processes that live then, or of 
   assert.deepEqual(found(null), [17]);
 });
 
+test("a process is worded as in the report", async () => {
+  const { exitInWords, processLabel } = await loadSource("core/processes.ts");
+  assert.equal(processLabel({ label: "worker", pid: 4201 }), "worker 4201");
+  assert.equal(processLabel({ label: "worker 1 of rank 0", pid: 4201 }), "worker 1 of rank 0 (4201)");
+  const exit = { kind: "exited", code: 1, signal: "", cause: "", text: "exit 1, KeyError in train.py:7" };
+  assert.equal(exitInWords(exit, 3), exit.text);
+  assert.equal(exitInWords({ ...exit, text: "" }, 3), "exit 1", "an older report");
+});
+
 test("binary search: bounds at, between and beyond the values", async () => {
   const { lowerBound, upperBound, lastBefore, nearestSample } = await loadSource("core/search.ts");
   const sorted = Float64Array.of(1, 2, 2, 4);

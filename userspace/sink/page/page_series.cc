@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "model/facts/roles.h"
 #include "timeline/json_limits.h"
 
 namespace cowprof {
@@ -227,6 +228,7 @@ void PageSeries::Write(const RunModel& model, const Forecast& forecast, ColumnFi
                          {"pid", process.id.pid},
                          {"role", NameOf(process.role)},
                          {"worker", process.is_worker()},
+                         {"label", LabelOf(process, model)},
                          {"name", process.command.empty() ? process.comm : process.command},
                          {"parent", IndexOrNull(process.parent)},
                          {"space", process.space},

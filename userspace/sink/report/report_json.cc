@@ -72,6 +72,7 @@ Json ProcessJson(const ProcessModel& process, const RunModel& model, const Findi
                {"index", process.index},
                {"role", NameOf(process.role)},
                {"worker", process.is_worker()},
+               {"label", LabelOf(process, model)},
                {"rank", OrNull(rank != nullptr ? rank->rank : std::nullopt)},
                {"local_rank", OrNull(LocalRankOf(process, model))},
                {"worker_id", OrNull(process.loader ? Count(process.loader->worker_id) : std::nullopt)},

@@ -3,9 +3,9 @@
 import type { Page, Track } from "../data/decode";
 import type { Exit, Process, Report } from "../data/report";
 
-// As in "worker 4201".
-export function processLabel({ role, pid }: { role: string; pid: number | null }): string {
-  return `${role} ${pid ?? "?"}`;
+// "worker 4201", "worker 1 of rank 0 (4201)".
+export function processLabel({ label, pid }: { label: string; pid: number | null }): string {
+  return /\d$/.test(label) ? `${label} (${pid ?? "?"})` : `${label} ${pid ?? "?"}`;
 }
 
 export function isWorker({ worker }: { worker: boolean }): boolean {
@@ -26,6 +26,7 @@ export function processOf(report: Report, track: Track): Process | null {
 
 export function exitInWords(exit: Exit | null, endedAt: number | null): string {
   if (exit === null) return endedAt === null ? "running" : "ended";
+  if (exit.text !== "") return exit.text;
   const cause = exit.cause === "" ? "" : ` (${exit.cause})`;
   if (exit.kind === "signaled") return `killed by ${exit.signal || "a signal"}${cause}`;
   return `exit ${exit.code ?? "—"}${cause}`;

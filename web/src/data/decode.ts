@@ -15,6 +15,7 @@ export interface Track {
   pid: number;
   role: string;
   worker: boolean; // it counts as one
+  label: string;
   name: string;
   parent: number | null;
   space: number | null;
@@ -168,6 +169,7 @@ function decodeTrack(value: Json, position: number, sampleCount: number, read: R
     pid: asNumber(row["pid"]) ?? 0,
     role: asText(row["role"], "worker"),
     worker: countsAsWorker(row),
+    label: asText(row["label"]) || asText(row["role"], "worker"),
     name: asText(row["name"]),
     parent: asNumber(row["parent"]),
     space: asNumber(row["space"]),

@@ -10,6 +10,7 @@ export interface Exit {
   code: number | null;
   signal: string;
   cause: string;
+  text: string; // "": an older report has none
 }
 
 export interface Process {
@@ -17,6 +18,7 @@ export interface Process {
   index: number | null;
   role: string;
   worker: boolean; // it counts as one
+  label: string; // "worker 1 of rank 0"; of an older report the role
   startedAt: number | null;
   endedAt: number | null;
   copies: number | null;
@@ -155,7 +157,7 @@ function parseExit(value: Json | undefined): Exit | null {
   const exit = asRecord(value);
   const kind = asText(exit["kind"]);
   if (kind === "") return null;
-  return { kind, code: asNumber(exit["code"]), signal: asText(exit["signal"]), cause: asText(exit["cause"]) };
+  return { kind, code: asNumber(exit["code"]), signal: asText(exit["signal"]), cause: asText(exit["cause"]), text: asText(exit["text"]) };
 }
 
 // A forked rank without workers of its own counts as a worker, too; older pages only have the role.
@@ -171,6 +173,7 @@ function parseProcess(value: Json): Process {
     index: asNumber(row["index"]),
     role: asText(row["role"], "worker"),
     worker: countsAsWorker(row),
+    label: asText(row["label"]) || asText(row["role"], "worker"),
     startedAt: asNumber(row["started_at"]),
     endedAt: asNumber(row["ended_at"]),
     copies: asNumber(row["copies"]),
