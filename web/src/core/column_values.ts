@@ -34,7 +34,8 @@ export function slopeAt(counts: Float64Array, first: number, seconds: Float64Arr
   if (count !== count) return NaN;
   while (before >= 0 && Number.isNaN(counts[before])) before--;
   if (before < 0) return NaN;
-  return (count - (counts[before] as number)) / ((seconds[first + at] as number) - (seconds[first + before] as number));
+  const passed = (seconds[first + at] as number) - (seconds[first + before] as number);
+  return passed > 0 ? (count - (counts[before] as number)) / passed : NaN;
 }
 
 // The last known value at or before sample `at`; null if there is none.

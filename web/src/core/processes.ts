@@ -16,8 +16,13 @@ export function processesOf({ workers, parent }: Report): Process[] {
   return parent === null ? workers : [...workers, parent];
 }
 
+const kTracks = new WeakMap<Page, Map<number | null, Track>>();
+
+// Asked for every row of a table.
 export function trackOf(page: Page, process: Process): Track | null {
-  return page.processes.find((track) => track.index === process.index) ?? null;
+  let tracks = kTracks.get(page);
+  if (tracks === undefined) kTracks.set(page, (tracks = new Map(page.processes.map((track) => [track.index, track]))));
+  return tracks.get(process.index) ?? null;
 }
 
 export function processOf(report: Report, track: Track): Process | null {
