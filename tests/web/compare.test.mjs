@@ -55,7 +55,7 @@ test("two recordings in one page: the saving in one sentence, curves on shared a
     const less = (a.report.totals.workers_copied_bytes - b.report.totals.workers_copied_bytes) / kGib;
     assert.equal(
       await saving(page),
-      `B's workers copy ${less.toFixed(1)} GiB less than A's (−90 %), and they peak 3.1 GiB lower (−86 %), over the same 3 min 0 s.`,
+      `B's workers copy ${less.toFixed(1)} GiB less than A's (−90 %), and they peak 3.1 GiB lower (−86 %), over the same 3 min 00 s.`,
     );
     assert.equal(await page.locator(".doubts li").count(), 0, "the runs are alike");
     const { painted, colours } = await paintedPixels(page, ".compare-plot canvas");
@@ -132,7 +132,7 @@ test("what makes the two runs unlike is said", async () => {
   await withPage("compare-unlike", [a, b], {}, async (page) => {
     assert.doesNotMatch(await saving(page), /over the same/);
     const doubts = plain((await page.$$eval(".doubts li", (all) => all.map((one) => one.textContent))).join("\n"));
-    assert.match(doubts, /A was recorded for 3 min 0 s, B for 1 min 0 s/);
+    assert.match(doubts, /A was recorded for 3 min 00 s, B for 60\.0 s/);
     assert.match(doubts, /A had 3 workers in all, B 5/);
     assert.match(doubts, /A: every copy counted\. B: copies are estimated from samples/);
     assert.match(doubts, /B was cut off/);

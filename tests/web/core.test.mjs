@@ -176,12 +176,26 @@ test("a forecast that holds for several samples is told with the moment at which
 });
 
 test("figures are formatted as in the terminal; a name can't hide a control character", async () => {
-  const { formatBytes, formatClock, formatShare, visibleText } = await loadSource("core/format.ts");
+  const { formatBytes, formatClock, formatEta, formatRate, formatSeconds, formatShare, visibleText } = await loadSource("core/format.ts");
   assert.deepEqual([0, 1023, 1536, 2 ** 40, null].map(formatBytes), ["0 B", "1023 B", "1.5 KiB", "1.0 TiB", "—"]);
   assert.deepEqual(
     [7, 750, 3723].map((one) => formatClock(one)),
     ["0:07", "12:30", "1:02:03"],
   );
   assert.deepEqual([0, 0.0001, 0.05, 0.5].map(formatShare), ["0 %", "< 0.1 %", "5.0 %", "50 %"]);
+  assert.deepEqual([0, 12.3, 72.3, 99.94, 99.95, 245, 3599.4, 3599.6, 26 * 3600, null].map(formatSeconds), [
+    "0.0 s",
+    "12.3 s",
+    "72.3 s",
+    "99.9 s",
+    "1 min 40 s",
+    "4 min 05 s",
+    "59 min 59 s",
+    "1 h 00 min",
+    "26 h 00 min",
+    "—",
+  ]);
+  assert.deepEqual([0.2, 40, 89, 91, 7200].map(formatEta), ["1 s", "40 s", "89 s", "2 min", "2 h"]);
+  assert.deepEqual([0, 0.3, 1, 1234].map(formatRate), ["0/s", "< 1/s", "1/s", "1,234/s"]);
   assert.equal(visibleText("a\u202eb\u0007"), "a\\u{202e}b\\u{7}");
 });

@@ -66,7 +66,7 @@ test("three workers: verdict, tiles, tables and advice say what the report says"
   });
 });
 
-test("a saving that may be nothing is \"at most\", as in the report", async () => {
+test('a saving that may be nothing is "at most", as in the report', async () => {
   const data = makePage();
   data.report.diagnoses[0].saves_bytes = { low: 0, best: 2 ** 20, high: 2 ** 21 };
   await withPage("at-most", data, {}, async (page) =>

@@ -1,7 +1,7 @@
 // Owns the forecasts of a recording: what cowprof forecast at a sample, in words, and the space that a chart needs for it.
 // Does not: forecast; every figure was recorded by the tool at that moment.
 import type { Page } from "../data/decode";
-import { formatClock, formatKib, formatSeconds } from "./format";
+import { formatClock, formatEta, formatKib } from "./format";
 import { type Point, highestOf } from "./column_values";
 import { lastBefore } from "./search";
 
@@ -69,7 +69,7 @@ export function forecastTop(page: Page): number {
 
 export function saidInWords(said: Said): string {
   const range = said.high > said.low ? ` (${formatKib(said.low)} to ${formatKib(said.high)})` : "";
-  const when = said.eta === null ? "" : said.eta <= 0 ? ", reached" : ` in ${formatSeconds(Math.round(said.eta))}`;
-  const limit = said.limitEta === null || said.limit === "" ? "" : `; limit ${said.limit} in ${formatSeconds(Math.round(said.limitEta))}`;
+  const when = said.eta === null ? "" : said.eta <= 0 ? ", reached" : ` in ${formatEta(said.eta)}`;
+  const limit = said.limitEta === null || said.limit === "" ? "" : `; limit ${said.limit} in ${formatEta(said.limitEta)}`;
   return `At ${formatClock(said.seconds)} cowprof said: workers level off at ${formatKib(said.best)}${range}${when}${limit}`;
 }

@@ -33,7 +33,8 @@ export function formatCount(count: number | null | undefined): string {
 }
 
 export function formatRate(rate: number | null | undefined): string {
-  return rate === null || rate === undefined || !Number.isFinite(rate) ? kUnknown : `${kCount.format(rate)}/s`;
+  if (rate === null || rate === undefined || !Number.isFinite(rate)) return kUnknown;
+  return rate > 0 && rate < 1 ? "< 1/s" : `${kCount.format(rate)}/s`;
 }
 
 export function formatShare(ratio: number | null | undefined): string {
@@ -54,12 +55,21 @@ export function formatQuantity(value: number | null, unit: string): string {
   return unit === "bytes" ? formatBytes(value) : formatCount(value);
 }
 
+// As in the terminal: "72.3 s", "4 min 05 s".
 export function formatSeconds(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return kUnknown;
-  if (seconds < 60) return `${Number.isInteger(seconds) ? seconds : seconds.toFixed(1)} s`;
+  if (seconds < 99.95) return `${Math.max(0, seconds).toFixed(1)} s`;
   const whole = Math.round(seconds);
-  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
-  return hours > 0 ? `${hours} h ${minutes} min` : `${minutes} min ${rest} s`;
+  const two = (value: number): string => String(value % 60).padStart(2, "0");
+  const minutes = Math.floor(whole / 60);
+  return whole < 3600 ? `${minutes} min ${two(whole)} s` : `${Math.floor(whole / 3600)} h ${two(minutes)} min`;
+}
+
+// How long until something is expected, rounded as in the forecast's sentence: "40 s", "12 min", "3 h".
+export function formatEta(seconds: number): string {
+  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
+  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`;
+  return seconds < 48 * 3600 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} days`;
 }
 
 // A duration that may be far below a second, such as CPU time.

@@ -48,9 +48,7 @@ function hasSameTime(a: number | null, b: number | null): boolean {
 export function savingInWords(pageA: Page, pageB: Page): string {
   const [a, b] = [pageA.report, pageB.report];
   const least = kPagesOfWorker * Math.max(workersOf(pageA), workersOf(pageB)) * (pageA.run.pageBytes ?? pageB.run.pageBytes ?? 0);
-  const time = hasSameTime(a.durationSeconds, b.durationSeconds)
-    ? `, over the same ${formatSeconds(Math.round(a.durationSeconds ?? 0))}`
-    : "";
+  const time = hasSameTime(a.durationSeconds, b.durationSeconds) ? `, over the same ${formatSeconds(a.durationSeconds)}` : "";
   const copies = copiesInWords({ a: a.workersCopiedBytes, b: b.workersCopiedBytes, least });
   const peak = peakInWords({ a: a.peakWorkersPrivateBytes, b: b.peakWorkersPrivateBytes, least });
   const words = `${copies}${peak}${time}.`;

@@ -134,8 +134,7 @@ class FleetPage {
     const instants = [...this.fleet.deaths.map(({ death }) => death.ms), ...this.fleet.ranks.map((rank) => rank.startedMs)];
     const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
     const several = new Set(instants.flatMap((ms) => (ms === null ? [] : [dayOf(ms)]))).size > 1;
-    const time = ({ death: { ms } }: Dead): string =>
-      ms === null ? "—" : `${several ? `${dayOf(ms)} ` : ""}${formatTimeOfDay(ms, 3)}`;
+    const time = ({ death: { ms } }: Dead): string => (ms === null ? "—" : `${several ? `${dayOf(ms)} ` : ""}${formatTimeOfDay(ms, 3)}`);
     const place = ({ rank, death }: Dead): string =>
       death.launcher ? `launcher of ${placeOfRank(rank, this.hosts)}` : placeOfRank(rank, this.hosts);
     const order = new Map(this.fleet.deaths.map((row, i) => [row, i + 1]));

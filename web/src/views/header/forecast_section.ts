@@ -1,7 +1,7 @@
 // Owns the forecast at the top of the page: its sentence, and a bar for the nearest limit.
 // Does not: forecast; it draws the report's figures, or nothing if there are none.
 import { make, mark } from "../../ui/dom";
-import { formatQuantity, formatSeconds } from "../../core/format";
+import { formatEta, formatQuantity } from "../../core/format";
 import type { LimitForecast, Forecast } from "../../data/report";
 import "./forecast_section.css";
 
@@ -61,7 +61,7 @@ export function makeForecastSection(forecast: Forecast): HTMLElement | null {
   // The sentence has the time, rounded as everywhere.
   const when =
     tone?.tone === "bad" && forecast.sentence === "" && !forecast.ended && forecast.etaLimitSeconds !== null
-      ? ` in about ${formatSeconds(forecast.etaLimitSeconds)}`
+      ? ` in about ${formatEta(forecast.etaLimitSeconds)}`
       : "";
   const pill = tone === undefined ? null : make("span", `pill ${tone.tone}`, forecast.ended ? tone.ended : `${tone.words}${when}`);
   const sentence = forecast.sentence === "" ? null : make("span", "forecast-sentence", forecast.sentence);
