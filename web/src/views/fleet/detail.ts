@@ -3,16 +3,13 @@
 import { formatTimeOfDay } from "./chart";
 import { makeViewCommand, splitInWords } from "./ranks_table";
 import { deathsOf, placeOfRank } from "../../core/ranks";
-import { formatBytes, formatSeconds, visibleText } from "../../core/format";
+import { formatBytes, formatSeconds } from "../../core/format";
 import type { Rank } from "../../data/fleet";
 import { make, makeButton, mark } from "../../ui/dom";
+import { makeFact } from "../../ui/page_head";
 import { DataTable, type Column } from "../../ui/table";
 
 type Member = Rank["members"][number];
-
-function fact(label: string, value: string | HTMLElement): HTMLElement {
-  return make("div", "fact", make("dt", "", label), make("dd", "", typeof value === "string" ? visibleText(value) : value));
-}
 
 function makeMembers(rank: Rank): HTMLElement | null {
   if (rank.members.length === 0) return null;
@@ -41,11 +38,11 @@ function makeMembers(rank: Rank): HTMLElement | null {
 export function makeRankDetail(rank: Rank, hosts: number, close: () => void): HTMLElement {
   const command = makeViewCommand(rank);
   const facts = [
-    fact("pid", rank.pid === null ? "—" : String(rank.pid)),
-    fact("recorded", `${rank.startedMs === null ? "—" : `${formatTimeOfDay(rank.startedMs, 0)} UTC`}, ${formatSeconds(rank.seconds)}`),
-    ...(rank.complete ? [] : [fact("recording", "has no end: still running, killed, or cut off")]),
-    ...(rank.peakBytes === null ? [] : [fact("peak", `${formatBytes(rank.peakBytes)}: ${splitInWords(rank)}`)]),
-    ...(rank.culprit === "" ? [] : [fact("line", rank.culprit)]),
+    makeFact("pid", rank.pid === null ? "—" : String(rank.pid)),
+    makeFact("recorded", `${rank.startedMs === null ? "—" : `${formatTimeOfDay(rank.startedMs, 0)} UTC`}, ${formatSeconds(rank.seconds)}`),
+    ...(rank.complete ? [] : [makeFact("recording", "has no end: still running, killed, or cut off")]),
+    ...(rank.peakBytes === null ? [] : [makeFact("peak", `${formatBytes(rank.peakBytes)}: ${splitInWords(rank)}`)]),
+    ...(rank.culprit === "" ? [] : [makeFact("line", rank.culprit)]),
   ];
   const deaths = deathsOf(rank).map((death) =>
     make("li", "", `${death.ms === null ? "" : `${formatTimeOfDay(death.ms, 3)} UTC: `}${death.process} ${death.text}`),

@@ -5,18 +5,17 @@ import { FleetChart, formatTimeOfDay } from "./chart";
 import { makeRankDetail } from "./detail";
 import { makeRanksTable, makeSplitLegend } from "./ranks_table";
 import { hostsOf, placeOfRank, rankFilter } from "../../core/ranks";
-import { formatBytes, formatCount, visibleText } from "../../core/format";
+import { formatBytes, formatCount } from "../../core/format";
 import type { Fleet, Rank } from "../../data/fleet";
 import { make, makeButton, makeSection, mark } from "../../ui/dom";
 import { DataTable, makeSearchBox, makeTitle } from "../../ui/table";
-import { makeThemeButton } from "../../ui/theme";
+import { makeFact, makeTile, makeTopRow } from "../../ui/page_head";
 
 const kFirstDeaths = 8;
 
 type Dead = Fleet["deaths"][number];
 
 function makeHead(fleet: Fleet): HTMLElement {
-  const brand = make("div", "brand", make("span", "brand-name", "cowprof"), make("span", "brand-what", "copy-on-write memory growth"));
   const [, first = fleet.sentence] = /^(.+?[.!?])\s+[A-Z0-9]/s.exec(fleet.sentence) ?? [];
   const rest = fleet.sentence.slice(first.length);
   const verdict = make(
@@ -26,20 +25,13 @@ function makeHead(fleet: Fleet): HTMLElement {
     rest === "" ? null : make("span", "verdict-rest", rest),
   );
   const jobs = [...new Set(fleet.ranks.map((rank) => rank.job))].filter((job) => job !== "");
-  const fact = (label: string, value: string): HTMLElement =>
-    make("div", "fact", make("dt", "", label), make("dd", "", visibleText(value)));
   const facts = make(
     "dl",
     "facts",
-    ...(jobs.length === 0 ? [] : [fact(jobs.length === 1 ? "job" : "jobs", jobs.join(", "))]),
-    fact("made by", fleet.tool),
+    ...(jobs.length === 0 ? [] : [makeFact(jobs.length === 1 ? "job" : "jobs", jobs.join(", "))]),
+    makeFact("made by", fleet.tool),
   );
-  return make("header", "page-header", make("div", "top-row", brand, makeThemeButton()), mark(verdict, { id: "verdict" }), facts);
-}
-
-function tile(id: string, title: string, value: string, detail: string): HTMLElement {
-  const parts = [make("div", "tile-title", title), make("div", "tile-value", value), make("div", "tile-detail", detail)];
-  return mark(make("div", "tile", ...parts), { id: `tile-${id}` });
+  return make("header", "page-header", makeTopRow(), mark(verdict, { id: "verdict" }), facts);
 }
 
 function makeSums(fleet: Fleet): HTMLElement {
@@ -49,15 +41,15 @@ function makeSums(fleet: Fleet): HTMLElement {
   const sums = make(
     "section",
     "tiles",
-    tile(
+    makeTile(
       "ranks",
       "Ranks",
       formatCount(counted),
       `on ${formatCount(hosts)} host${hosts === 1 ? "" : "s"}, ${formatCount(fleet.workers)} workers at once`,
     ),
-    tile("copied", "Copied by workers", formatBytes(fleet.copiedBytes), "over all ranks"),
-    tile("private", "Sum of the peaks", formatBytes(fleet.peakBytes), "an upper bound: they need not have been at one time"),
-    tile(
+    makeTile("copied", "Copied by workers", formatBytes(fleet.copiedBytes), "over all ranks"),
+    makeTile("private", "Sum of the peaks", formatBytes(fleet.peakBytes), "an upper bound: they need not have been at one time"),
+    makeTile(
       "deaths",
       "Ended badly",
       formatCount(fleet.deaths.length),

@@ -16,30 +16,26 @@ import {
 } from "../../core/format";
 import { makeForecastSection } from "./forecast_section";
 import type { Store } from "../../store";
-import { makeThemeButton } from "../../ui/theme";
+import { makeFact, makeTile, makeTopRow } from "../../ui/page_head";
 import { lastHeld, lastOf, highestOf } from "../../core/column_values";
 import { isWorker } from "../../core/processes";
-
-function fact(label: string, value: string): HTMLElement {
-  return make("div", "fact", make("dt", "", label), make("dd", "", value));
-}
 
 function makeFacts(page: Page): HTMLElement {
   const { report, run } = page;
   const duration = formatSeconds(report.durationSeconds ?? page.seconds.at(-1) ?? null);
   const rung = report.rung || run.rung;
   const facts = [
-    fact("pid", report.pid === null ? "—" : String(report.pid)),
-    fact("duration", duration),
-    fact("samples", formatCount(report.samples ?? page.seconds.length)),
-    fact("workers", formatCount(report.workers.filter(isWorker).length)),
-    fact("exactness", exactnessInWords(report.exactness || run.exactness) + (rung === "" || rung === "none" ? "" : ` (${rung})`)),
+    makeFact("pid", report.pid === null ? "—" : String(report.pid)),
+    makeFact("duration", duration),
+    makeFact("samples", formatCount(report.samples ?? page.seconds.length)),
+    makeFact("workers", formatCount(report.workers.filter(isWorker).length)),
+    makeFact("exactness", exactnessInWords(report.exactness || run.exactness) + (rung === "" || rung === "none" ? "" : ` (${rung})`)),
   ];
-  if (report.startMethod !== "" && report.startMethod !== "none") facts.push(fact("start method", report.startMethod));
-  if (report.host !== "") facts.push(fact("host", visibleText(report.host)));
-  if (report.job !== "") facts.push(fact("job", visibleText(report.job)));
-  if (report.labels.length > 0) facts.push(fact("labels", visibleText(report.labels.join(", "))));
-  if (report.python !== "") facts.push(fact("Python", report.python));
+  if (report.startMethod !== "" && report.startMethod !== "none") facts.push(makeFact("start method", report.startMethod));
+  if (report.host !== "") facts.push(makeFact("host", visibleText(report.host)));
+  if (report.job !== "") facts.push(makeFact("job", visibleText(report.job)));
+  if (report.labels.length > 0) facts.push(makeFact("labels", visibleText(report.labels.join(", "))));
+  if (report.python !== "") facts.push(makeFact("Python", report.python));
   return make("dl", "facts", ...facts);
 }
 
@@ -51,22 +47,10 @@ function makeWarnings(page: Page): HTMLElement[] {
   return warnings.map((text) => mark(make("p", "warning", text), { role: "status" }));
 }
 
-function tile(id: string, title: string, value: string, detail: string, extra: HTMLElement | null = null): HTMLElement {
-  const box = make(
-    "div",
-    "tile",
-    make("div", "tile-title", title),
-    make("div", "tile-value", value),
-    extra,
-    make("div", "tile-detail", detail),
-  );
-  return mark(box, { id: `tile-${id}` });
-}
-
 function copiedTile(page: Page): HTMLElement {
   const { copiedBytes, copies } = page.report;
   const detail = copies === null ? "copies were not counted" : `${formatCount(copies)} copies of shared pages, parent included`;
-  return tile("copied", "Lost to copies", formatBytes(copiedBytes), detail);
+  return makeTile("copied", "Lost to copies", formatBytes(copiedBytes), detail);
 }
 
 function privateTile(page: Page): HTMLElement {
@@ -75,7 +59,7 @@ function privateTile(page: Page): HTMLElement {
   const now = lastOf(column, at + 1);
   const detail =
     now === null ? "not measured" : `peak of all processes, parent included; ${formatKib(now)} at ${formatClock(page.seconds[at] ?? 0)}`;
-  return tile("private", "Private memory", formatKib(highestOf(column)), detail);
+  return makeTile("private", "Private memory", formatKib(highestOf(column)), detail);
 }
 
 function sharedTile(page: Page): HTMLElement {
@@ -85,12 +69,12 @@ function sharedTile(page: Page): HTMLElement {
     shared === null
       ? "not measured"
       : `summed over all processes, as of ${formatClock(page.seconds[at] ?? 0)}; the last one with a page takes it over without a copy`;
-  return tile("shared", "Still shared", formatKib(shared), detail);
+  return makeTile("shared", "Still shared", formatKib(shared), detail);
 }
 
 function limitTile(page: Page): HTMLElement {
   const { nearestLimit: limit, forecast } = page.report;
-  if (limit === null) return tile("limit", "Nearest limit", "none", "no limit applies to these processes");
+  if (limit === null) return makeTile("limit", "Nearest limit", "none", "no limit applies to these processes");
   const most = limit.limit !== null && limit.limit > 0 && limit.peak !== null ? limit.peak / limit.limit : null;
   const end = formatClock(page.seconds.at(-1) ?? 0);
   const share = forecast.ended && most !== null ? most : limit.ratio;
@@ -99,7 +83,7 @@ function limitTile(page: Page): HTMLElement {
       ? `at the peak; ${formatShare(limit.ratio)} at ${end}`
       : `as of ${end}${most === null ? "" : `; at most ${formatShare(most)}`}`;
   const detail = `of ${formatQuantity(limit.limit, limit.unit)}: ${limit.kind} ${limit.name}, ${when}`;
-  return tile("limit", "Nearest limit", formatShare(share), detail, makeBar(share, ratioTone(share)));
+  return makeTile("limit", "Nearest limit", formatShare(share), detail, makeBar(share, ratioTone(share)));
 }
 
 // Emphasizes the headline or, on old pages, the first sentence. A forecast at the end is dropped, as it has its own lines
@@ -117,12 +101,11 @@ function makeVerdict(page: Page): HTMLElement {
 }
 
 export function makeHeader({ page }: Store): HTMLElement {
-  const brand = make("div", "brand", make("span", "brand-name", "cowprof"), make("span", "brand-what", "copy-on-write memory growth"));
   const command = make("p", "command", page.report.command || "unknown command");
   return make(
     "header",
     "page-header",
-    make("div", "top-row", brand, makeThemeButton()),
+    makeTopRow(),
     makeVerdict(page),
     makeForecastSection(page.report.forecast),
     command,
