@@ -39,12 +39,8 @@ export function slopeAt(counts: Float64Array, first: number, seconds: Float64Arr
 }
 
 // The last known value at or before sample `at`; null if there is none.
-export function valueAt(values: Float64Array, at: number): number | null {
-  for (let i = Math.min(at, values.length - 1); i >= 0; i--) {
-    const value = values[i] ?? NaN;
-    if (value === value) return value;
-  }
-  return null;
+export function valueAt(values: Float64Array, at: number): Point {
+  return lastOf(values, at + 1);
 }
 
 // What a cumulative column gained within the span; null if unknown at its end.

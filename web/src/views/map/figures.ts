@@ -1,6 +1,8 @@
 // Owns the text around the map: how much was copied, the legend, what the picture can't show, the table of regions.
 // Does not: count; the painter does.
 import { causeName } from "../../core/causes";
+import { valueAt } from "../../core/column_values";
+import { lastBefore } from "../../core/search";
 import { kCauseOrder, type Page } from "../../data/decode";
 import { make, mark } from "../../ui/dom";
 import { formatBytes, formatClock, formatCount, formatShare } from "../../core/format";
@@ -28,10 +30,9 @@ export interface LegendEntry {
 
 // What the process still shared at the last sample before that time; null if unknown.
 function stillSharedBytes(page: Page, model: MapModel, seconds: number): number | null {
-  const column = model.process.columns.stillShared.values;
-  let at = page.seconds.findLastIndex((one) => one <= seconds + 1e-6) - model.process.first;
-  for (at = Math.min(at, column.length - 1); at >= 0; at--) if (Number.isFinite(column[at])) return (column[at] as number) * 1024;
-  return null;
+  const { columns, first } = model.process;
+  const kib = valueAt(columns.stillShared.values, lastBefore(page.seconds, seconds + 1e-6) - first);
+  return kib === null ? null : kib * 1024;
 }
 
 export interface View {
