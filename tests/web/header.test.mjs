@@ -68,6 +68,7 @@ test("the headline is the tool's first sentence, whatever characters it has", as
   data.verdict = `${sentence} 590.9 MiB private to 2 workers at the peak.`;
   await withPage("headline", data, {}, async (page) => {
     assert.equal(await page.textContent("#verdict"), data.verdict);
+    assert.equal(await page.textContent("h1"), sentence);
     assert.equal(await page.textContent(".verdict-rest"), " 590.9 MiB private to 2 workers at the peak.");
   });
 });

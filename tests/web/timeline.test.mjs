@@ -231,6 +231,7 @@ test("a process is pinned by a click on its line, in the legend or in the table;
     assert.equal(await pressed(pin), "true");
     assert.ok((await paintedPixels(page, ".strip.memory canvas")).colours < plain.colours, "fewer colours");
     assert.match(await page.textContent(".strip-title >> nth=2"), /by cause, worker 4201 alone/);
+    assert.match(await page.getAttribute(".strip.rate", "aria-label"), /by cause, worker 4201 alone, over time$/);
     assert.equal(await pressed("#workers .row-button:text('4201')"), "true", "the table says so too");
     await page.click("#workers .row-button:text('4202')");
     await settle(page);

@@ -181,6 +181,7 @@ test("a row and a whole table can be copied as text, with whole paths", async ()
     assertBytes(bytes, line.bytes, "copied");
     assert.match(share, /^[\d.]+ % ± [\d.]+$/);
     assert.equal(await page.locator("#by-line tbody tr .copy").nth(2).textContent(), "copied");
+    assert.equal(await page.textContent("body > [role=status]"), "copied", "it is read out, too");
     await page.locator("#by-type .copy-all").click();
     assert.equal(
       (await page.evaluate(() => globalThis.copied)).split("\r\n").length,

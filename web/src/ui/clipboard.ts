@@ -1,6 +1,6 @@
 // Owns copying text to the clipboard, and the button that confirms it.
 // Does not: choose the text. Names are escaped as on the page, so they can't smuggle in control characters.
-import { make, makeButton } from "./dom";
+import { make, makeButton, mark } from "./dom";
 
 const kSaidMs = 1200;
 
@@ -23,14 +23,19 @@ async function copyText(text: string): Promise<boolean> {
   }
 }
 
+// Says for all buttons what happened: the name of a button with a label of its own does not change.
+const kStatus = mark(make("div", "unseen"), { role: "status" });
+
 export function makeCopyButton(className: string, label: string, text: () => string): HTMLButtonElement {
   const button = makeButton(`copy ${className}`.trim(), label, () => {
     void copyText(text()).then((done) => {
-      button.textContent = done ? "copied" : "can't copy";
+      button.textContent = kStatus.textContent = done ? "copied" : "can't copy";
       setTimeout(() => {
         button.textContent = label;
+        kStatus.textContent = "";
       }, kSaidMs);
     });
   });
+  if (!kStatus.isConnected) document.body.append(kStatus); // before it says anything, or it is not read out
   return button;
 }

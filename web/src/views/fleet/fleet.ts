@@ -9,7 +9,7 @@ import { formatBytes, formatCount } from "../../core/format";
 import type { Fleet, Rank } from "../../data/fleet";
 import { make, makeButton, makeSection, mark } from "../../ui/dom";
 import { DataTable, makeSearchBox, makeTitle } from "../../ui/table";
-import { makeFact, makeTile, makeTopRow } from "../../ui/page_head";
+import { makeFact, makeTile, makeTopRow, makeVerdict } from "../../ui/page_head";
 
 const kFirstDeaths = 8;
 
@@ -18,12 +18,7 @@ type Dead = Fleet["deaths"][number];
 function makeHead(fleet: Fleet): HTMLElement {
   const [, first = fleet.sentence] = /^(.+?[.!?])\s+[A-Z0-9]/s.exec(fleet.sentence) ?? [];
   const rest = fleet.sentence.slice(first.length);
-  const verdict = make(
-    "h1",
-    "verdict",
-    first || "These recordings have no verdict.",
-    rest === "" ? null : make("span", "verdict-rest", rest),
-  );
+  const verdict = makeVerdict(first || "These recordings have no verdict.", rest);
   const jobs = [...new Set(fleet.ranks.map((rank) => rank.job))].filter((job) => job !== "");
   const facts = make(
     "dl",
@@ -31,7 +26,7 @@ function makeHead(fleet: Fleet): HTMLElement {
     ...(jobs.length === 0 ? [] : [makeFact(jobs.length === 1 ? "job" : "jobs", jobs.join(", "))]),
     makeFact("made by", fleet.tool),
   );
-  return make("header", "page-header", makeTopRow(), mark(verdict, { id: "verdict" }), facts);
+  return make("header", "page-header", makeTopRow(), verdict, facts);
 }
 
 function makeSums(fleet: Fleet): HTMLElement {

@@ -16,7 +16,7 @@ import {
 } from "../../core/format";
 import { makeForecastSection } from "./forecast_section";
 import type { Store } from "../../store";
-import { makeFact, makeTile, makeTopRow } from "../../ui/page_head";
+import { makeFact, makeTile, makeTopRow, makeVerdict } from "../../ui/page_head";
 import { lastHeld, lastOf, highestOf } from "../../core/column_values";
 import { isWorker } from "../../core/processes";
 
@@ -88,16 +88,14 @@ function limitTile(page: Page): HTMLElement {
 
 // Emphasizes the headline or, on old pages, the first sentence. A forecast at the end is dropped, as it has its own lines
 // below.
-function makeVerdict(page: Page): HTMLElement {
+function verdictOf(page: Page): HTMLElement {
   const { sentence } = page.report.forecast;
   const verdict = sentence === "" ? page.verdict : page.verdict.replace(` Forecast: ${sentence}.`, "");
   const { headline } = page.report;
   const [, firstSentence = verdict] = /^(.+?[.:!?])\s+[A-Z0-9]/s.exec(verdict) ?? [];
   const first = headline !== "" && verdict.startsWith(headline) ? headline : firstSentence;
   const rest = verdict.slice(first.length);
-  return mark(make("h1", "verdict", first || "This recording has no verdict.", rest === "" ? null : make("span", "verdict-rest", rest)), {
-    id: "verdict",
-  });
+  return makeVerdict(first || "This recording has no verdict.", rest);
 }
 
 export function makeHeader({ page }: Store): HTMLElement {
@@ -106,7 +104,7 @@ export function makeHeader({ page }: Store): HTMLElement {
     "header",
     "page-header",
     makeTopRow(),
-    makeVerdict(page),
+    verdictOf(page),
     makeForecastSection(page.report.forecast),
     command,
     makeFacts(page),

@@ -118,6 +118,7 @@ class Timeline {
       const same = chart.strip.series.map((one) => one.key).join() === strip.series.map((one) => one.key).join();
       chart.strip = strip;
       chart.title.firstChild?.replaceWith(make("span", "", strip.title));
+      mark(chart.host, { "aria-label": `${strip.title}, over time` });
       if (same) return;
       chart.plot.destroy();
       chart.plot = makePlot(chart, this.state);
@@ -137,7 +138,7 @@ class Timeline {
   }
 
   private addChart(strip: Strip): Chart {
-    const host = mark(make("div", `strip ${strip.name}`), { "role": "img", "aria-label": `${strip.title}, over time` });
+    const host = mark(make("div", `strip ${strip.name}`), { role: "img" });
     const title = make("h3", "strip-title", make("span", "", strip.title), strip.name === "sum" ? this.said : null);
     this.selection.line.before(title, host);
     const place = { strip, host, title };
