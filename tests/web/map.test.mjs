@@ -156,7 +156,7 @@ test("hovering says region, cause, time and place; the keyboard says the same", 
     await goTo(page, 20);
     await page.mouse.move(box.x + box.width / 2 + 1, box.y + box.height / 2);
     assert.deepEqual((await tipLines(page)).slice(0, 1), ["Not copied at this time"]);
-    assert.match((await tipLines(page))[3], /^Reference counts copies it between 0:\d\d\.0 and 0:30\.0$/);
+    assert.match((await tipLines(page))[3], /^Copied between 0:\d\d\.0 and 0:30\.0: Reference counts$/);
     await page.keyboard.press("Escape");
     assert.ok(await page.locator(".map-tip").isHidden());
   });

@@ -203,7 +203,7 @@ test("a selected time: lines, types, native code, regions, workers and causes fo
     const checkpoints = span.map((seconds) => data.blame.times_ms.filter((ms) => ms <= seconds * 1000).length - 1);
     const sums = copiesByPlace(data, () => true, checkpoints);
     const words = await page.textContent("#who > .lead");
-    assert.match(words, /by all processes: [\d.]+ s to [\d.]+ s; estimated from samples\./);
+    assert.match(words, /^Lines that made copies in all processes, from [\d.]+ s to [\d.]+ s; estimated from samples\.$/);
     const lines = await rowsOf(page, "by-line");
     const [top] = data.frames[0];
     assert.equal(lines[0].name, `${top}:41`);

@@ -1,4 +1,4 @@
-// Owns the chart of a job: the private memory of each rank's workers, a line a rank on one clock, with the deaths.
+// Owns the chart of a job: the private memory of each rank's workers, one line per rank on one clock, with the deaths.
 // Does not: downsample; a rank has at most some hundred points, each the highest of its stretch.
 import uPlot from "uplot";
 import { lastBefore } from "../../core/search";
@@ -120,7 +120,7 @@ export class FleetChart {
         ? [entry("accent", placeOfRank(this.chosen, this.hosts)), ...(this.ranks.length > 1 ? [entry("crowd", "the others")] : [])]
         : few
           ? this.ranks.map((rank) => entry(this.toneOf(rank), placeOfRank(rank, this.hosts)))
-          : [...(dead ? [entry("limit", "ranks that lost a process")] : []), entry("crowd", dead ? "the others" : "a line a rank")];
+          : [...(dead ? [entry("limit", "ranks that lost a process")] : []), entry("crowd", dead ? "the others" : "one line per rank")];
     const launcherDead = this.ranks.some((rank) => rank.launcherDeaths.length > 0);
     this.legend.replaceChildren(
       ...lines,

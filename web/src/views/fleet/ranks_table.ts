@@ -69,13 +69,13 @@ export function makeViewCommand(rank: Rank): HTMLElement | null {
 
 function makeHeadCell(rank: Rank, choosing: Choosing | null): HTMLElement {
   const name = nameOfRank(rank);
-  const twice = rank.repeated ? make("span", "note", " there twice") : null;
+  const twice = rank.repeated ? make("span", "note", " listed twice") : null;
   if (choosing === null) return make("th", "words rank-cell", name, twice);
   const button = mark(
     makeButton("row-button", name, () => choosing.choose(rank)),
     {
       "aria-pressed": String(choosing.chosen() === rank),
-      "title": "Show this rank; click again to show all alike",
+      "title": "Show this rank; click again to show all ranks again",
     },
   );
   return make("th", "words rank-cell", button, twice, makeViewCommand(rank));

@@ -55,7 +55,7 @@ function stateLines({ model, painter }: Shown, part: Part, cell: number): string
   if (ever < 0) return [kRests[painter.stateOf(part).rest]];
   return [
     "Not copied at this time",
-    `${causeName(kCauseOrder[model.copies.cause[ever] as number] ?? "unknown")} copies it ${when(model, ever)}`,
+    `Copied ${when(model, ever)}: ${causeName(kCauseOrder[model.copies.cause[ever] as number] ?? "unknown")}`,
   ];
 }
 

@@ -86,7 +86,7 @@ function listEntries(list: ChartSeries[]): Entry[] {
   const entries = own.map((series) => ({ keys: [series.key], label: series.label, series }));
   const [first] = crowd;
   if (first !== undefined)
-    entries.push({ keys: crowd.map((series) => series.key), label: first.label.replace(", largest", " workers"), series: first });
+    entries.push({ keys: crowd.map((series) => series.key), label: first.label.replace(", largest", ""), series: first });
   return entries;
 }
 

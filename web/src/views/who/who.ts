@@ -129,7 +129,8 @@ class Who {
   private name(filter: Filter): void {
     const { report } = filter.page;
     const estimated = [...report.lines, ...report.types, ...report.native].some((row) => row.estimated);
-    this.lead.textContent = `Which lines copied, by ${filter.label}: ${spanInWords(filter.span)}${estimated && !isWhole(filter) ? "; estimated from samples" : ""}.`;
+    const when = filter.span === null ? "over the whole recording" : `from ${spanInWords(filter.span)}`;
+    this.lead.textContent = `Lines that made copies in ${filter.label}, ${when}${estimated && !isWhole(filter) ? "; estimated from samples" : ""}.`;
     this.unpin.hidden = filter.pinned === null;
     this.unpin.textContent = filter.pinned === null ? "" : `${filter.label} ×`;
     mark(this.unpin, { "aria-label": `Only ${filter.label} is shown. Show all processes.` });
