@@ -1,5 +1,6 @@
 // Catch2's main(), and the list of skipped tests. Each *_test.cc below this folder mirrors a file of userspace/.
 #define CATCH_CONFIG_RUNNER
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include "skip.h"
 
@@ -15,7 +17,7 @@ namespace cowprof {
 namespace {
 
 // Skips that are expected even as root. Any other skip fails a run as root.
-constexpr const char* kExpected[] = {"a small address space", "glibc's malloc", "python3"};
+constexpr const char* kExpected[] = {"a small address space", "glibc's malloc", "python3", "PAGEMAP_SCAN"};
 
 std::map<std::string, int> skips;
 
@@ -32,6 +34,14 @@ bool Lacks(const std::string& capability, bool is_there, const std::string& reas
   WARN("skipped: " << capability << ": " << reason);
   ++skips[capability];
   return true;
+}
+
+bool LacksPagemapScan() {
+  utsname kernel = {};
+  int version = 0, patch_level = 0;
+  uname(&kernel);
+  sscanf(kernel.release, "%d.%d", &version, &patch_level);
+  return Lacks("PAGEMAP_SCAN", std::pair(version, patch_level) >= std::pair(6, 7), "Linux before 6.7");
 }
 
 bool LacksRoot() { return Lacks("root", geteuid() == 0, "run as root"); }

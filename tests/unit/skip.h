@@ -9,6 +9,7 @@ namespace cowprof {
 // "if (Lacks(capability, is_there, reason)) return;"
 bool Lacks(const std::string& capability, bool is_there, const std::string& reason);
 bool LacksRoot();
+bool LacksPagemapScan();  // the kernel
 
 }  // namespace cowprof
 

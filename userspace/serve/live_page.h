@@ -53,7 +53,7 @@ class LivePage {
   bool headed_ = false, ended_ = false;
   size_t samples_ = 0;
   absl::Duration read_at_;  // the last sample, on CLOCK_BOOTTIME: soon after it was taken
-  Made made_;  // what `data_` was built from
+  Made made_;               // what `data_` was built from
   Data data_;
   Made metrics_made_;
   std::shared_ptr<const std::string> metrics_;

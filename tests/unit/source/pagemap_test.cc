@@ -2,7 +2,6 @@
 // root the figures must be exact; without PFNs bit 56 must suffice.
 #include "source/pagemap.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -225,32 +224,28 @@ TEST_CASE("live: a full sweep finds the same by itself, in pieces of any size") 
 }
 
 TEST_CASE("live: terabytes that hold nothing are passed over, and no page among them") {
+  if (LacksPagemapScan()) return;
   constexpr uint64_t kBytes = 8ull << 40;
   void* map = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (Lacks("8 TiB of address space", map != MAP_FAILED, "vm.overcommit_memory or a limit forbids it")) return;
   madvise(map, kBytes, MADV_NOHUGEPAGE);
   const uint64_t start = reinterpret_cast<uint64_t>(map);
-  uint64_t first = 0;
-  const Fd pagemap(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
-  const bool scans = FindPage(pagemap.fd(), start, start + kRegionBytes, &first) == KindsScan::kDone;
-  if (!Lacks("PAGEMAP_SCAN", scans, "Linux before 6.7: such a sweep takes long")) {
-    // Within a piece, at both ends of a piece and of the mapping.
-    const std::vector<uint64_t> touched = {0, 3ull << 40, (5ull << 40) + 12345 * 4096, kBytes - 1};
-    Child child([&] {
-      for (const uint64_t at : touched) reinterpret_cast<volatile char*>(start)[at] = 1;
-    });
-    const std::vector<AddressRange> ranges = {{start, start + kBytes, 0}};
-    const FinishedSweep found = SweepOnce({.serial = 5,
-                                           .process = IdOf(child.pid()),
-                                           .peer = IdOf(getpid()),
-                                           .full = true,
-                                           .ranges = std::make_shared<const std::vector<AddressRange>>(ranges)});
-    REQUIRE(found.ranges.size() == 1);
-    CHECK(found.ranges[0].private_pages == touched.size());
-    CHECK(found.ranges[0].shared_pages == 0);
-    CHECK(found.figures.full);
-    CHECK(found.figures.regions >= kBytes / kRegionBytes);
-  }
+  // Within a piece, at both ends of a piece and of the mapping.
+  const std::vector<uint64_t> touched = {0, 3ull << 40, (5ull << 40) + 12345 * 4096, kBytes - 1};
+  Child child([&] {
+    for (const uint64_t at : touched) reinterpret_cast<volatile char*>(start)[at] = 1;
+  });
+  const std::vector<AddressRange> ranges = {{start, start + kBytes, 0}};
+  const FinishedSweep found = SweepOnce({.serial = 5,
+                                         .process = IdOf(child.pid()),
+                                         .peer = IdOf(getpid()),
+                                         .full = true,
+                                         .ranges = std::make_shared<const std::vector<AddressRange>>(ranges)});
+  REQUIRE(found.ranges.size() == 1);
+  CHECK(found.ranges[0].private_pages == touched.size());
+  CHECK(found.ranges[0].shared_pages == 0);
+  CHECK(found.figures.full);
+  CHECK(found.figures.regions >= kBytes / kRegionBytes);
   munmap(map, kBytes);
 }
 

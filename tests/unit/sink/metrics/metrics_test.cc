@@ -86,7 +86,9 @@ TEST_CASE("metrics: a run, its workers and its limits") {
   CHECK(job.Says("cowprof_limit_bytes{job_id=\"job-7\",rank=\"3\",limit=\"cgroup-v2\",level=\"0\"} 1000"));
   CHECK(job.Says("cowprof_limit_used_bytes{job_id=\"job-7\",rank=\"3\",limit=\"cgroup-v2\",level=\"1\"} 500"));
   CHECK(job.Says("cowprof_self_cpu_seconds_total{job_id=\"job-7\",rank=\"3\"} 1.5"));
-  CHECK_FALSE(absl::StrContains(job.Text(), "limit=\"fds\""));  // no bytes
+  for (const char* bytes : {"limit_bytes", "limit_used_bytes"})
+    CHECK_FALSE(
+        absl::StrContains(job.Text(), absl::StrCat("cowprof_", bytes, "{job_id=\"job-7\",rank=\"3\",limit=\"fds\"")));
   CHECK(absl::StrContains(job.Text(false), "\ncowprof_recording{job_id=\"job-7\",rank=\"3\"} 0\n"));
 }
 
