@@ -8,6 +8,7 @@ import yaml
 
 import harness
 import places
+from conftest import nobodys_folder, open_folder  # noqa: F401  pylint: disable=unused-import
 from test_packages import dist, only  # noqa: F401  pylint: disable=unused-import
 
 ACTION = yaml.safe_load((harness.REPOSITORY / "action.yml").read_text())

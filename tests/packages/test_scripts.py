@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 import harness
+from conftest import nobodys_folder, open_folder  # noqa: F401  pylint: disable=unused-import
 from test_output_file import SUDO
 
 # Stands in for the tests: what they get of sudo, whether git reads the clone, and a file that they make.
