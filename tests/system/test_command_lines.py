@@ -44,7 +44,7 @@ WRONG = {  # arguments -> status; {} are the fixture's files
     "export in an unknown format": (["export", "svg", "{recording}"], 2),
     "export of another file": (["export", "pprof", "{text}"], 2),
     "export to a missing folder": (["export", "csv", "{recording}", "-o", "{folder}/none/a.csv"], 6),
-    "watch of a missing folder": (["watch", "--folder", "{folder}/none"], 6),
+    "watch of a folder in a missing one": (["watch", "--folder", "{folder}/none/recordings"], 6),
     "watch with an invalid expression": (["watch", "--match", "("], 2),
     "watch with a back reference": (["watch", "--match", "(a)\\1"], 2),
     "watch that keeps nonsense": (["watch", "--keep", "a while"], 2),

@@ -4,6 +4,7 @@ A write-protection fault alone proves nothing: each of these workloads raises as
 kernel allocate as many pages.
 """
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,30 @@ def test_what_a_system_call_takes_for_the_page_cache_is_not_the_processs(mode, t
     assert_counts(report, lines, ("copies", "zero_fills", "shm_pages", "swap_ins"))
     (child,) = children_of(lines)
     assert harness.row_of(report, child)["kernel_faults"] > 1000, "the kernel touched nothing"
+
+
+@pytest.fixture
+def numa_balancing():
+    """The first CPU of each of two NUMA nodes, between which the kernel moves pages."""
+    nodes = [re.match(r"\d+", path.read_text()) for path in sorted(Path("/sys/devices/system/node").glob("node[0-9]*/cpulist"))]
+    cpus = [first.group() for first in nodes if first]
+    knob = Path("/proc/sys/kernel/numa_balancing")
+    needs("NUMA", len(cpus) >= 2 and knob.exists(), "the machine has one node")
+    before = knob.read_text()
+    knob.write_text("1")
+    try:
+        yield cpus[:2]
+    finally:
+        knob.write_text(before)
+
+
+def test_pages_that_are_moved_to_another_node_are_not_counted_again(numa_balancing, tmp_path):
+    """The kernel moves them in page faults, for which it allocates new ones."""
+    pages, (start, end) = 5000, numa_balancing
+    report, lines = run_attached(["numa_moves", f"--pages={pages}", f"--from={start}", f"--to={end}"], tmp_path)
+    (moved,) = [line["moved"] for line in lines if line["role"] == "nodes"]
+    assert moved > pages / 2, "the kernel moved too few pages"
+    assert_counts(report, lines, ("copies", "zero_fills", "swap_ins"))
 
 
 def test_first_write_to_a_private_file_is_not_a_write_protection_copy(tmp_path):

@@ -16,7 +16,7 @@ WORKLOADS = harness.REPOSITORY / "tests" / "system" / "workloads"
 PYTHONS = {name: path for name, path in planted.interpreters().items() if name not in ("3.6", "3.7") and path}
 ROWS = 60000  # a program of this size takes long enough to end
 READ = 200000  # what reading so many copies is above noise, and what unpickling them takes
-ATTEMPTS = 3  # between the traceback and the end there are some milliseconds: docs/start-methods.md
+ATTEMPTS = 5  # between the traceback and the end there are some milliseconds: docs/start-methods.md
 FAILURES = {"lock": ("dataset.tracker.lock", "_thread.RLock"), "keys": ("dataset.catalogue.class_names", "dict_keys"),
             "vocab": ("dataset.vocab.stoi.default_factory", "function")}
 

@@ -40,7 +40,9 @@ def _command(kernel, disk, job, lines, emulator):
     words = ["root=/dev/nvme0n1", "rw", "init=/project/tests/vm/init", "panic=-1", "no_timer_check", "nowatchdog", "console=ttyS0",
              *([] if emulator.mitigations else ["mitigations=off"]), f"job={job}"]
     clock = ["-icount", "shift=0,sleep=off"] if emulator.clock_of_instructions else []
-    return [emulator.program, "-accel", emulator.accelerator, "-cpu", emulator.cpu, *clock, "-smp", "1" if clock else "2", "-m", str(MEMORY_MIB), "-display", "none",
+    nodes = [] if clock else [word for node in (0, 1) for word in (
+        "-object", f"memory-backend-ram,id=memory{node},size={MEMORY_MIB // 2}M", "-numa", f"node,nodeid={node},cpus={node},memdev=memory{node}")]
+    return [emulator.program, "-accel", emulator.accelerator, "-cpu", emulator.cpu, *clock, "-smp", "1" if clock else "2", "-m", str(MEMORY_MIB), *nodes, "-display", "none",
             "-no-reboot", "-nic", "none", "-serial", "stdio", "-serial", f"file:{lines}",
             "-drive", f"file={disk},if=none,id=disk,format=raw,snapshot=on", "-device", "nvme,drive=disk,serial=disk",
             "-kernel", kernel, "-append", " ".join(words), *emulator.more]

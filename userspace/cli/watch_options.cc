@@ -42,8 +42,8 @@ void AddWatchOptions(CLI::App* command, WatchOptions* options) {
             if (!keep.ok()) throw CLI::ValidationError("--keep", std::string(keep.status().message()));
             options->keep = *keep;
           },
-          "Of the recordings that have ended, remove those that did longer ago, and the oldest ones beyond this size in "
-          "all; or all: remove none (default: 7d,2GiB)")
+          "Remove recordings that ended more than AGE ago, and the oldest ended ones beyond SIZE in all; or all: remove none "
+          "(default: 7d,2GiB)")
       ->type_name("AGE,SIZE");
   command->add_option("--at-most", options->at_most, "Record at most this many at once (default: 16)")
       ->type_name("N")

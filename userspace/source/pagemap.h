@@ -37,8 +37,8 @@ struct RegionPages {
 
 // Classifies entries of a pagemap (Documentation/admin-guide/mm/pagemap.rst) against the same addresses of a peer, the
 // parent of a worker or a worker of the parent. `peer` may be empty: nothing is known of it. Without CAP_SYS_ADMIN PFNs
-// are 0, and FillInFrames puts numbers in their place. Equal PFNs mean shared whatever bit 56 says: since 6.17 it is
-// wrong for PMD-mapped huge pages.
+// are 0, and FillInFrames puts numbers in their place. Equal PFNs mean shared whatever bit 56 says: for
+// PMD-mapped huge pages it is wrong on newer kernels (seen on 6.17 and 6.18, not on 6.12).
 RegionPages ClassifyPages(absl::Span<const uint64_t> own, absl::Span<const uint64_t> peer, uint64_t zero_pfn);
 
 // What one page is against the same address of the peer, as ClassifyPages counts it. kOther: absent, swapped, a file's,

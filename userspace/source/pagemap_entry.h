@@ -39,9 +39,9 @@ KindsScan FindPage(int pagemap, uint64_t begin, uint64_t end, uint64_t* first);
 
 // Gives entries without frames numbers that stand for them, equal where both processes map the same page, so that
 // StateOfPage and ClassifyPages can compare them as frames. `first_page` is the number of the first page; `peer` is
-// empty or as long as `own`. Corrects bit 56 where it is wrong: from about 6.13 on, for a huge page that is mapped as
-// one, it tells of the first 4 KiB, which another process may have copied. The side that maps it in small pages is
-// right; if neither does, and `huge_is_shared`, it counts as shared.
+// empty or as long as `own`. Corrects bit 56 where it is wrong: on newer kernels (seen on 6.17 and 6.18, not on 6.12),
+// for a huge page that is mapped as one, it speaks of the first 4 KiB, which another process may have copied. The side
+// that maps it in small pages is right; if neither does, and `huge_is_shared`, it counts as shared.
 void FillInFrames(uint64_t first_page, bool huge_is_shared, absl::Span<uint64_t> own, absl::Span<uint64_t> peer);
 
 inline constexpr size_t kPagesOfRegion = 512;
