@@ -13,8 +13,8 @@ constexpr absl::Duration kFirstInterval = absl::Seconds(1), kInterval = absl::Se
 constexpr absl::Duration kNowInterval = absl::Milliseconds(200);  // of ReadNow()
 constexpr double kShare = 0.004;                                  // of one CPU
 // A rollup holds the target's mmap_lock for as long as it reads. One that would take longer than this is skipped; the
-// sweep shows the same.
-constexpr absl::Duration kLongestStall = absl::Milliseconds(3);
+// sweep shows the same but for private pages of files. At the end it is worth more, and happens once.
+constexpr absl::Duration kLongestStall = absl::Milliseconds(3), kLongestStallAtEnd = absl::Milliseconds(10);
 
 absl::StatusOr<RollupFigures> TimedRollup(const ProcFs& proc, pid_t pid, absl::Duration t) {
   const absl::Duration before = BootTime();
@@ -32,9 +32,10 @@ double PagesOf(const ProcFigures& figures) {
 
 }  // namespace
 
-std::optional<absl::Duration> Rollups::ReadOne(const LivingProcess& process, absl::Duration t, ProcessSample* row) {
+std::optional<absl::Duration> Rollups::ReadOne(const LivingProcess& process, absl::Duration t, bool last,
+                                               ProcessSample* row) {
   const double pages = PagesOf(row->proc);
-  if (absl::Nanoseconds(pages * ns_per_page_) > kLongestStall) return std::nullopt;
+  if (absl::Nanoseconds(pages * ns_per_page_) > (last ? kLongestStallAtEnd : kLongestStall)) return std::nullopt;
   // On a busy host, wall clock time is more than the cost.
   const absl::Duration cpu_before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
   absl::StatusOr<RollupFigures> rollup = TimedRollup(proc_, process.id.pid, t);
@@ -58,7 +59,7 @@ void Rollups::Read(const Processes& processes, absl::Duration interval, bool las
     const auto found = living.find(row.index);
     if (found == living.end() || !row.proc.anon_pages) continue;
     State& state = states_.at(found->second->serial);
-    if ((!last && sample->t < state.next) || !ReadOne(*found->second, sample->t, &row)) continue;
+    if ((!last && sample->t < state.next) || !ReadOne(*found->second, sample->t, last, &row)) continue;
     state.next = sample->t + state.interval;
     state.interval = std::min(2 * state.interval, kInterval);
     budget -= row.rollup->cost;
@@ -68,7 +69,7 @@ void Rollups::Read(const Processes& processes, absl::Duration interval, bool las
 
 void Rollups::ReadNow(const LivingProcess& process, absl::Duration t, ProcessSample* row) {
   if (t < next_now_ || !row->proc.anon_pages) return;
-  if (const std::optional<absl::Duration> cost = ReadOne(process, t, row))
+  if (const std::optional<absl::Duration> cost = ReadOne(process, t, /*last=*/false, row))
     next_now_ = t + std::max(kNowInterval, *cost / kShare);
 }
 

@@ -30,7 +30,7 @@ class Rollups {
     absl::Duration next, interval;  // between the last read and the next one
   };
   // Returns the CPU time that it took.
-  std::optional<absl::Duration> ReadOne(const LivingProcess& process, absl::Duration t, ProcessSample* row);
+  std::optional<absl::Duration> ReadOne(const LivingProcess& process, absl::Duration t, bool last, ProcessSample* row);
 
   ProcFs proc_;
   absl::flat_hash_map<uint32_t, State> states_;  // by serial
