@@ -97,8 +97,8 @@ static void count_missing(struct task_struct *task, struct cowprof_process_row *
 
 // ---- Huge pages ----
 
-// The kernel allocates a huge page before it charges the memory cgroup, and takes a smaller one if
-// there is no room for it (do_huge_pmd_anonymous_page(), alloc_anon_folio(),
+// The kernel allocates a huge page before it charges the memory cgroup, and falls back to a smaller
+// one if the charge fails (do_huge_pmd_anonymous_page(), alloc_anon_folio(),
 // shmem_alloc_and_add_folio()). So a huge page counts from the thread's next fault or the next tick
 // on. A tick within the fault counts one too many.
 
@@ -226,12 +226,12 @@ static __noinline int count_copy_out_of_line(struct thread_state *state)
 }
 
 // An allocation belongs to the pending fault only while the user registers are still those of the
-// fault; a later system call has others. A fault in kernel mode has the registers of its system
-// call throughout, which may go on to fill the page cache: to write into it (__GFP_WRITE), or by
-// read-ahead (__GFP_NORETRY, as a copy never has; a huge page has __GFP_NOMEMALLOC as well). Within
-// a fault the kernel may move a page to the thread's node (alloc_misplaced_dst_folio();
-// alloc_pages_mpol() allocates a new huge page with both bits), and reclaim memory by compressing
-// it.
+// fault; a later system call has others. Read-ahead of the page cache allocates with __GFP_NORETRY,
+// as nothing does that a fault takes for itself, except for a huge page, which has __GFP_NOMEMALLOC
+// as well. A fault in kernel mode has the registers of its system call throughout, which may go on
+// to write into the page cache (__GFP_WRITE). Within a fault the kernel may move a page to the
+// thread's node (alloc_misplaced_dst_folio(); alloc_pages_mpol() allocates a new huge page with both
+// bits), and reclaim memory by compressing it.
 static __always_inline int belongs_to_fault(struct task_struct *task, struct thread_state *state,
 					    unsigned int order, unsigned int gfp)
 {
@@ -240,8 +240,9 @@ static __always_inline int belongs_to_fault(struct task_struct *task, struct thr
 
 	if (gfp & GFP(THISNODE) && (!order || !(gfp & noretry)))
 		return 0;
-	if (state->kernel_mode &&
-	    (gfp & GFP(WRITE) || (gfp & noretry && (state->present || !(gfp & GFP(NOMEMALLOC))))))
+	if (gfp & noretry && (!(gfp & GFP(NOMEMALLOC)) || (state->kernel_mode && state->present)))
+		return 0;
+	if (state->kernel_mode && gfp & GFP(WRITE))
 		return 0;
 	return !(task->flags & PF_MEMALLOC) && same_registers(state, regs);
 }

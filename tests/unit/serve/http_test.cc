@@ -61,7 +61,7 @@ bool IsReadable(int fd) {
 
 }  // namespace
 
-TEST_CASE("http: a connection for which there is no descriptor waits without waking the caller") {
+TEST_CASE("http: out of descriptors, a connection waits and the server does not spin") {
   Listener listener;
   bool asked = false;
   auto server = HttpServer::Start(

@@ -1,4 +1,4 @@
-// Owns what an event of the recording is called, how serious it is, and which are listed where there is no room for all.
+// Names an event, ranks events by severity, and picks those to show when a list is limited.
 import type { PageEvent } from "../data/decode";
 
 const kName: Record<string, string> = {
