@@ -32,7 +32,10 @@ enum {
 	HEADERS = 32, // most bytes of headers before an object
 	TYPE_SIZES = 32, // offset of PyTypeObject.tp_basicsize, followed by tp_itemsize
 	TYPE_FLAGS = 168, // offset of PyTypeObject.tp_flags
+	STR_STATE = 32, // offset of PyASCIIObject.state
+	STR_KIND_SHIFT = 2, // its bits from there on: kind:3, compact:1, ascii:1
 };
+#define TYPE_HAVE_GC (1ull << 14) // Py_TPFLAGS_HAVE_GC
 #define TYPE_SUBCLASS (1ull << 31) // Py_TPFLAGS_TYPE_SUBCLASS
 #define UNICODE_SUBCLASS (1ull << 28) // Py_TPFLAGS_UNICODE_SUBCLASS
 
@@ -93,6 +96,19 @@ static int is_malloc_chunk(struct thread_state *state, __u64 address, __u64 byte
 	       (word_at(state, address + size - 8) & 1);
 }
 
+// Sets the size of a str without characters and that of a character. Only a compact one has them
+// behind its head, which is shorter if all are ASCII (CPython's Include/cpython/unicodeobject.h);
+// `sizes` holds that of the longest head.
+static void size_str(struct thread_state *state, __u64 object, __u64 *sizes)
+{
+	__u32 bits = word_at(state, object + STR_STATE) >> STR_KIND_SHIFT, kind = bits & 7;
+	int compact = bits >> 3 & 1, ascii = bits >> 4 & 1;
+
+	sizes[1] = compact ? kind : 0;
+	if (compact) // with the 0 at its end; up to 3.11 a str has a pointer to wchar_t, too
+		sizes[0] += kind - (!ascii ? 8 : sizes[0] == 80 ? 32 : 24);
+}
+
 // Rejects memory that only looks like an object, such as an array of numbers and pointers to a
 // type. A small object is at the start of a pool block or after the headers in it; a large one is
 // in malloc's memory, where it stays when it is made smaller (the bytes that pickle.dumps() returns),
@@ -100,10 +116,10 @@ static int is_malloc_chunk(struct thread_state *state, __u64 address, __u64 byte
 static int lies_like_object(struct thread_state *state, struct cowprof_image *image, __u64 object,
 			    __u64 type)
 {
-	__u64 pool_base = object & ~((__u64)image->pool_bytes - 1), block, sizes[2] = {}, count;
+	__u64 pool_base = object & ~((__u64)image->pool_bytes - 1), block, sizes[2] = {}, flags,
+	      count;
 	enum mapping mapping = MAPPING_OTHER;
-	__u32 pool[POOL_HEADER / 4];
-	int is_str;
+	__u32 pool[POOL_HEADER / 4], headers = 0;
 
 	if (!image->pool_bytes)
 		return 1;
@@ -113,18 +129,19 @@ static int lies_like_object(struct thread_state *state, struct cowprof_image *im
 			return object - block <= 48 && !(object - block & 15);
 	}
 	read_user(state, sizes, sizeof(sizes), type + TYPE_SIZES);
+	flags = word_at(state, type + TYPE_FLAGS);
+	if (flags & UNICODE_SUBCLASS)
+		size_str(state, object, sizes);
 	count = word_at(state, object + 16); // ob_size, or length of a str
 	if ((__s64)count < 0)
 		count = -count; // ob_size of a negative int
-	is_str = !!(word_at(state, type + TYPE_FLAGS) & UNICODE_SUBCLASS);
-	if (is_str)
-		sizes[1] = 1;
-	if (sizes[0] + HEADERS > POOL_BLOCK_MAX ||
-	    (sizes[1] && count < 1ull << 40 && count * sizes[1] > POOL_BLOCK_MAX - HEADERS))
+	if (sizes[1] && count < 1ull << 40)
+		sizes[0] += count * sizes[1];
+	if (sizes[0] + (flags & TYPE_HAVE_GC ? HEADERS : 0) > POOL_BLOCK_MAX)
 		return 1;
-	// The size of a str depends on its characters, too.
-	if (sizes[1] && count < POOL_BLOCK_MAX && !is_str &&
-	    is_malloc_chunk(state, object, sizes[0] + count * sizes[1]))
+	if (flags & TYPE_HAVE_GC)
+		headers = image->gc_header_bytes;
+	if (sizes[1] && is_malloc_chunk(state, object - headers, headers + sizes[0]))
 		return 1;
 	// bpf_find_vma() exists since 5.17 (7c7e3d31e785); without it a small object outside a pool
 	// is accepted.

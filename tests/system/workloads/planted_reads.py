@@ -148,6 +148,24 @@ def pickled_bytes(items):
     return iterated([pickle.dumps({"id": i, "text": make_text(i)}) for i in range(items)])
 
 
+@scenario(items=90000)
+def wide_strs(items):
+    """In malloc's memory from some 220 characters on, of which each takes two or four bytes."""
+    return iterated([make_text(i, 120 + i % 360) + (u"\u2019", u"\U0001f600")[i % 2] for i in range(items)])
+
+
+@scenario(items=150000)
+def decoded_strs(items):
+    """In malloc's memory, however small: the decoder makes its buffer smaller."""
+    return iterated([("%09d" % i + u"\u4e2d" * (70 + i % 100)).encode("utf-8").decode("utf-8") for i in range(items)])
+
+
+@scenario(items=60000)
+def shrunk_tuples(items):
+    """In malloc's memory behind their GC header: a tuple of an unknown length is made smaller in the end."""
+    return iterated([tuple(map(abs, [i] * (44 + i % 16))) for i in range(items)])
+
+
 @scenario(items=1400000)
 def floats(items):
     return iterated([i * 1.5 for i in range(items)])
