@@ -106,9 +106,13 @@ bool TimelineFile::IsRemoved() const {
 }
 
 absl::Status TimelineFile::Finish(absl::Duration t, const std::string& reason) {
-  // There may be space again. Without its last sample, the file would look complete.
-  if (!unwritten_.empty() && Append(unwritten_).ok()) --records_dropped_;
-  absl::Status status = Append(EncodeEnd(t, reason));
+  absl::Status status;
+  if (!unwritten_.empty()) {  // there may be space again
+    status = Append(unwritten_);
+    if (status.ok()) --records_dropped_;
+  }
+  // Without its last sample the recording gets no end either: readers would take it for complete.
+  if (status.ok()) status = Append(EncodeEnd(t, reason));
   if (!status.ok()) status = CountDropped(status);
   // A new one can't be created: that right has been given up (recorder/privileges.h).
   if (IsRemoved()) status.Update(absl::FailedPreconditionError(path_ + " was removed: the recording is lost"));

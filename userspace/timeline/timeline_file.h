@@ -26,7 +26,7 @@ class TimelineFile {
   // tries again. The status reports only the first failure. If the file was removed, the status says once how to save
   // it.
   absl::Status Write(const Sample& sample, const std::vector<Alert>& raised);
-  // Tries the last sample again if it was dropped. Call once.
+  // Tries the last sample again if it was dropped; writes no end if that fails again. Call once.
   absl::Status Finish(absl::Duration t, const std::string& reason);
   const std::string& path() const { return path_; }
   // For a process that follows the recording.

@@ -336,6 +336,24 @@ TEST_CASE("a disk that stays full to the end leaves a valid file and counts each
   CHECK(ReadWhole(path) == before);
 }
 
+TEST_CASE("a disk that has space for the end but not for the last sample leaves a recording without an end") {
+  FixtureTree tree;
+  const std::string path = tree.root() + "/t.json";
+  RandomRecording recording(23);
+  auto file = TimelineFile::Create(path, recording.Info());
+  REQUIRE(file.ok());
+  REQUIRE((*file)->Write(recording.Next(), {}).ok());
+  const std::string before = ReadWhole(path);
+  const absl::Duration t = absl::Seconds(9);
+  FileSizeLimit limit(before.size() + EncodeEnd(t, "target ended").size() + 2);
+  CHECK_FALSE((*file)->Write(recording.Next(), {}).ok());
+  CHECK((*file)->Finish(t, "target ended").ok());  // the failure was reported
+  limit.Lift();
+  CHECK((*file)->records_dropped() == 2);
+  CHECK(ReadWhole(path) == before);
+  CHECK_FALSE(Replay(path).contents->complete);
+}
+
 TEST_CASE("a full tmpfs") {
   FixtureTree tree;
   const bool mounted = mount("none", tree.root().c_str(), "tmpfs", 0, "size=32k") == 0;

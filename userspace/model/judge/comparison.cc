@@ -32,6 +32,9 @@ void AddDefects(const RunFigures& run, std::vector<std::string>* out) {
   const Losses& losses = run.losses;
   if (losses.events_dropped + losses.processes_dropped + losses.threads_refused + losses.probes_skipped > 0)
     out->push_back(absl::StrCat(name, " lost events: its counts may be too low."));
+  if (losses.records_dropped > 0)
+    out->push_back(absl::StrCat(name, " lacks ", Plural(losses.records_dropped, "sample"),
+                                " that could not be written: its peaks may be too low."));
 }
 
 bool AreAlike(double a, double b, double share) { return std::abs(a - b) <= share * std::max(a, b); }

@@ -95,6 +95,8 @@ TEST_CASE("what differs between the runs forbids to compare them", "[comparison]
   CHECK_THAT(obstacle([](RunFigures* b) { b->from_start = false; }), Catch::Contains("from the start"));
   CHECK_THAT(obstacle([](RunFigures* b) { b->death = "worker 7: killed by SIGKILL"; }), Catch::Contains("worker 7"));
   CHECK_THAT(obstacle([](RunFigures* b) { b->losses.events_dropped = 1; }), Catch::Contains("lost events"));
+  CHECK(obstacle([](RunFigures* b) { b->losses.records_dropped = 1; }) ==
+        "b.json lacks 1 sample that could not be written: its peaks may be too low.");
   CHECK_THAT(obstacle([](RunFigures* b) { b->page_bytes = 16384; }), Catch::Contains("16.0 KiB"));
 }
 
