@@ -30,6 +30,15 @@ std::vector<std::string> Defects(const RunFigures& run) {
   return once;
 }
 
+// Why the figure can be too low although nothing was lost; "": it can't. A baseline that was counted alike is as low.
+absl::string_view MissesCopies(const RunFigures& run, const Bound& bound) {
+  if (!bound.baseline.empty() || (bound.figure != Figure::kCopied && bound.figure != Figure::kCopiedPerBatch))
+    return "";
+  return run.exactness == Exactness::kPageMap   ? "the page map misses copies"
+         : run.exactness == Exactness::kSampled ? "copies were estimated from samples"
+                                                : "";
+}
+
 struct Measured {
   std::string label;            // "copied by worker 0 (4242)"
   std::optional<double> value;  // at most
@@ -115,6 +124,11 @@ BoundResult Hold(const RunFigures& run, const Bound& bound, const std::map<std::
   }
   if (!all_known) return undecided("the recording does not have that figure for every worker");
   if (!defects.empty()) return undecided(absl::StrJoin(defects, " "));
+  if (const absl::string_view why = MissesCopies(run, bound); !why.empty()) {
+    return undecided(absl::StrCat(worst->label, is, Amount(*worst->value), " of ", Amount(allowed->certain),
+                                  " allowed, but ", why,
+                                  "; count them exactly, or give a share of a baseline that was counted the same way"));
+  }
   result.sentence = absl::StrCat(Printable(bound.text), ": ", worst->label, is, Amount(*worst->value), " of ",
                                  Amount(allowed->certain), " allowed");
   return result;

@@ -119,6 +119,23 @@ TEST_CASE("a figure that is known from above keeps a bound, and breaks it only i
         "0.9MiB: copied-per-batch is 1.0 MiB, 102.4 KiB more than the 921.6 KiB allowed");
 }
 
+TEST_CASE("where copies are missed no absolute bound on copies is kept", "[budget]") {
+  RunFigures run = Recording(10 * kMiB);
+  run.exactness = GENERATE(Exactness::kPageMap, Exactness::kSampled);
+  for (const BoundScope scope : {BoundScope::kAll, BoundScope::kWorker}) {
+    CHECK(OutcomeOf(run, {.bounds = {Copied("20MiB", scope)}}) == BoundOutcome::kUndecided);
+    CHECK(OutcomeOf(run, {.bounds = {Copied("1MiB", scope)}}) == BoundOutcome::kBroken);
+  }
+  Bound own = Copied("20MiB", BoundScope::kWorker);
+  own.figure = Figure::kPrivatePeak;
+  CHECK(OutcomeOf(run, {.bounds = {own}}) == BoundOutcome::kKept);
+  CHECK(OutcomeOf(run, {.bounds = {Copied("105%:base")}}, {{"base", run}}) == BoundOutcome::kKept);
+  run.exactness = Exactness::kPageMap;
+  CHECK(Check(run, {.bounds = {Copied("20MiB")}}, {}).results[0].sentence ==
+        "20MiB: can't be decided: copied is 10.0 MiB of 20.0 MiB allowed, but the page map misses copies; count them "
+        "exactly, or give a share of a baseline that was counted the same way");
+}
+
 TEST_CASE("an unknown figure keeps no bound", "[budget]") {
   RunFigures run = Recording(1);
   run.figures = {};
