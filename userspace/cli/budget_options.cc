@@ -211,7 +211,8 @@ void AddBudgetOptions(CLI::App* command, Budget* budget, std::string* file) {
           },
           "Diagnoses that must not be found, separated by commas")
       ->delimiter(',')
-      ->type_name("IDS");
+      ->type_name("IDS")
+      ->allow_extra_args(false);
   command->add_option("--budget", *file, "Bounds in a file (cowprof.budget/1)")->type_name("FILE");
 }
 

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "cli/alert_options.h"
 #include "cli/command_table.h"
+#include "cli/flag_words.h"
 #include "cli/manual.h"
 #include "cli/recording_options.h"
 #include "cli/watch_options.h"
@@ -213,12 +214,12 @@ ParsedOptions ParseOptions(int argc, const char* const* argv) {
   if (separated) options.program.assign(separator + 1, words.end());
   words.erase(separator, words.end());
   const std::string hint = MeantToAttach(words);
-  std::reverse(words.begin(), words.end());  // CLI11 expects them reversed
-
   CLI::App app("", "cowprof");
   AlertValues alert_values;
   bool man = false;
   Declare(&app, &options, &alert_values, &man);
+  if (std::string error = ArrangeFlags(app, &words); !error.empty()) return UsageError(error);
+  std::reverse(words.begin(), words.end());  // CLI11 expects them reversed
   try {
     app.parse(words);
   } catch (const CLI::CallForHelp&) {

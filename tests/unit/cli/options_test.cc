@@ -116,6 +116,25 @@ TEST_CASE("command lines that are accepted") {
        }},
       {{"--interval=200ms", "prove", "--fix=a", "--", "b"},
        [](auto& o) { return o.command == "prove" && o.interval == absl::Milliseconds(200); }},
+      // Flags may stand before the command.
+      {{"--on-alert", "x", "--without=stacks", "--label", "a=b", "-q", "watch", "-d", "rec", "--label=c=d"},
+       [](auto& o) {
+         return o.command == "watch" && o.watch.folder == "rec" && o.watch.has_hook && o.watch.quiet &&
+                o.watch.recording == Words{"--without=stacks", "--label=a=b", "--label=c=d", "--on-alert=x"};
+       }},
+      {{"--json", "report", "t.json"}, [](auto& o) { return o.json && o.timelines == Words{"t.json"}; }},
+      {{"-qo", "report", "--attach", "7"},
+       [](auto& o) { return o.command == "record" && o.quiet && o.output == "report"; }},
+      {{"-o", "p.html", "--as=job", "view", "a", "b"},
+       [](auto& o) { return o.output == "p.html" && o.view_as == ViewAs::kJob && o.timelines.size() == 2; }},
+      {{"--max-copied", "1MiB", "check", "t.json"},
+       [](auto& o) { return o.compare.budget.bounds.size() == 1 && o.timeline == "t.json"; }},
+      {{"--color=never", "view", "t.json"}, [](auto& o) { return o.colour == Colour::kNever; }},
+      {{"--duration=1h", "prove", "--fix=a", "--", "b"},
+       [](auto& o) { return o.command == "prove" && o.duration == absl::Hours(1); }},
+      {{"--serve", "8080", "--attach", "7"}, [](auto& o) { return o.serve->port == 8080 && o.attach == 7; }},
+      {{"check", "--no-diagnosis", "clean,oom-host", "t.json", "--no-diagnosis=shm-full"},
+       [](auto& o) { return o.compare.budget.forbidden.size() == 3 && o.timeline == "t.json"; }},
       {{"completions", "zsh"}, [](auto& o) { return o.command == "completions" && o.shell == "zsh"; }},
   };
   for (const Accepted& row : table) {
@@ -185,6 +204,17 @@ TEST_CASE("command lines that are refused, in one line with exit status 2") {
       {{"--attach", "7", "--color", "blue"}, "'blue' is not auto, always or never"},
       {{"completions"}, "SHELL"},
       {{"completions", "tcsh"}, "tcsh"},
+      {{"--fail-on-alert", "report", "t.json"}, "'report' does not take --fail-on-alert"},
+      {{"-q", "doctor"}, "'doctor' does not take -q"},
+      {{"--duration", "1h", "watch", "-d", "rec"}, "'watch' does not take --duration"},
+      {{"--attach", "7", "doctor"}, "'doctor' does not take --attach"},
+      {{"--serve", "report", "t.json"}, "'report' does not take --serve"},
+      {{"check", "t.json", "--budget", ""}, "--budget has an empty value"},
+      {{"check", "--budget=", "t.json"}, "--budget has an empty value"},
+      {{"--attach", "7", "--on-alert", ""}, "--on-alert has an empty value"},
+      {{"--metrics-file=", "--attach", "7"}, "--metrics-file has an empty value"},
+      {{"--attach", "7", "-o", "", "-q"}, "-o has an empty value"},
+      {{"watch", "--match", ""}, "--match has an empty value"},
       {{"--attach", "a\nb"}, "not a process id"},
       {{"\n"}, ""},
       {{""}, ""},
