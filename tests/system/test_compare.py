@@ -3,6 +3,7 @@ compared never passes."""
 import importlib.util
 import itertools
 import json
+import os
 import re
 import subprocess
 from xml.etree import ElementTree
@@ -12,6 +13,7 @@ import pytest
 import harness
 from conftest import needs
 from prediction_table import PAIRS, ROWS, compare, pair, python, record
+from test_output_file import SUDO
 
 QUICK = "dicts in one pickled buffer"
 
@@ -145,6 +147,13 @@ def test_prove_ends_with_prediction_and_measurement(tmp_path):
     assert done.stdout.startswith("Better: ") and "Predicted (serialise): " in done.stdout
     assert "run 1 of 1, before" in done.stderr
     assert {path.name for path in (tmp_path / "proof").iterdir()} == {"before-1.json", "after-1.json", "proof.md", "proof.html"}
+
+
+def test_prove_makes_its_folder_as_the_user_who_called_sudo(nobodys_folder):
+    done = harness.run_cowprof("prove", "--fix=/bin/true", "--", "/bin/true", cwd=nobodys_folder, env={**os.environ, **SUDO})
+    assert done.returncode == 2 and "No worker was started" in done.stderr, done.stderr
+    proof = nobodys_folder / "cowprof-proof"
+    assert {path.stat().st_uid for path in (proof, *proof.iterdir())} == {harness.NOBODY} and (proof / "after-1.json").exists()
 
 
 def test_a_fix_that_does_not_work_proves_nothing(tmp_path):

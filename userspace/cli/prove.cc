@@ -16,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/record_in_child.h"
 #include "model/format.h"
+#include "posix/invoking_user.h"
 #include "posix/output_file.h"
 #include "sink/compare/diff.h"
 #include "sink/hook/alert_hook.h"
@@ -61,6 +62,12 @@ std::string Conditions() {
                       "; the page cache is as the run before leaves it");
 }
 
+// Returns an errno value; 0: it is there.
+int MakeFolder(const std::string& folder) {
+  AsInvokingUser user;  // who writes the recordings there
+  return mkdir(folder.c_str(), 0755) == 0 || errno == EEXIST ? 0 : errno;
+}
+
 // nullopt: it could be recorded, and ended well.
 std::optional<int> RecordArm(const Options& options, const std::string& folder, int run, Arm* arm) {
   RecordOptions record = options;
@@ -94,8 +101,8 @@ int Prove(const Options& options) {
     after.program = *std::move(words);
   }
   const std::string folder = options.output.empty() ? "cowprof-proof" : options.output;
-  if (mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST)
-    return Fail(kCannotWrite, absl::StrCat("prove: make the folder ", Printable(folder), ": ", strerror(errno),
+  if (const int error = MakeFolder(folder); error != 0)
+    return Fail(kCannotWrite, absl::StrCat("prove: make the folder ", Printable(folder), ": ", strerror(error),
                                            "; name another with --output"));
   std::fprintf(stderr, "cowprof: %s\n", Conditions().c_str());
   for (int run = 1; run <= compare.runs; ++run) {
