@@ -150,8 +150,9 @@ def test_prove_ends_with_prediction_and_measurement(tmp_path):
 
 
 def test_prove_makes_its_folder_as_the_user_who_called_sudo(nobodys_folder):
-    done = harness.run_cowprof("prove", "--fix=/bin/true", "--", "/bin/true", cwd=nobodys_folder, env={**os.environ, **SUDO})
+    done = harness.run_cowprof("prove", "--fix=/bin/true", "--format=junit", "--", "/bin/true", cwd=nobodys_folder, env={**os.environ, **SUDO})
     assert done.returncode == 2 and "No worker was started" in done.stderr, done.stderr
+    assert ElementTree.fromstring(done.stdout).get("errors") == "2"
     proof = nobodys_folder / "cowprof-proof"
     assert {path.stat().st_uid for path in (proof, *proof.iterdir())} == {harness.NOBODY} and (proof / "after-1.json").exists()
 

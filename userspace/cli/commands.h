@@ -30,6 +30,10 @@ int ExportRecording(const Options& options);
 int WatchHost(const Options& options);
 int ServePage(const Options& options);  // internal: --serve starts it
 
+struct Diff;
+// For diff and prove.
+std::string FormatDiff(const Diff& diff, OutputFormat format);
+
 // The figures of a recording, for diff and check. InvalidArgument: not a recording, or a newer schema.
 absl::StatusOr<RunFigures> ReadFigures(const std::string& path);
 

@@ -9,9 +9,8 @@
 #include "timeline/timeline_file.h"
 
 namespace cowprof {
-namespace {
 
-std::string Format(const Diff& diff, OutputFormat format) {
+std::string FormatDiff(const Diff& diff, OutputFormat format) {
   switch (format) {
     case OutputFormat::kText:
       return DiffText(diff);
@@ -26,8 +25,6 @@ std::string Format(const Diff& diff, OutputFormat format) {
   }
   return "";
 }
-
-}  // namespace
 
 absl::StatusOr<RunFigures> ReadFigures(const std::string& path) {
   Run run;
@@ -48,7 +45,7 @@ int DiffRecordings(const Options& options) {
     }
   }
   diff.comparison = Compare(diff.a, diff.b);
-  const std::string text = Format(diff, options.compare.format);
+  const std::string text = FormatDiff(diff, options.compare.format);
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
     return Fail(kCannotWrite, "write the comparison to stdout: failed");
   return diff.comparison.obstacles.empty() ? kDone : Fail(kUsage, DiffSentence(diff));

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,7 +20,6 @@
 #include "sink/compare/diff.h"
 #include "sink/hook/alert_hook.h"
 #include "source/probe_plan.h"
-#include "timeline/json_fields.h"
 
 namespace cowprof {
 namespace {
@@ -125,9 +123,8 @@ int Prove(const Options& options) {
     return Fail(kCannotWrite, status.message());
   if (absl::Status status = WritePage({before.recordings[0], after.recordings[0]}, page); !status.ok())
     return Fail(kCannotWrite, status.message());
-  const std::string text = compare.format == OutputFormat::kJson ? Dump(DiffJson(diff), 2) + "\n" : DiffText(diff);
-  std::fputs(text.c_str(), stdout);
-  if (compare.format != OutputFormat::kJson)
+  std::fputs(FormatDiff(diff, compare.format).c_str(), stdout);
+  if (compare.format == OutputFormat::kText)
     std::printf("\n  for a pull request: %s\n  side by side:       %s\n", table.c_str(), page.c_str());
   std::fflush(stdout);
   return diff.comparison.obstacles.empty() ? kDone : Fail(kUsage, DiffSentence(diff));
