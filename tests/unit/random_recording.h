@@ -51,6 +51,7 @@ class RandomRecording {
                     .command = "python3 train.py --note=\"\xc3\xa9\"",
                     .started_target = true};
     info.rejected = {{"fentry", "not \"allowed\"", "none"}, {"pagemap", "", ""}};
+    info.without = {"hangs", "stacks"};
     info.identity = {.host = "node-7",
                      .boot_id = "0c9b2a4e",
                      .rank = {RankSource::kSlurm, 1, {}, 8, "4711"},

@@ -197,6 +197,7 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   for (const Rung& other : ladder) {
     if (!other.reason.empty()) info.rejected.push_back({other.name, other.reason, other.remedy});
   }
+  info.without = recording->options.without;
   recording->why_not_exact = WhyNotExact(recording->options, loaded.facts, *rung);
   std::unique_ptr<FaultSource> faults = std::move(loaded.source);
   if (absl::Status status = faults->Follow(target); !status.ok()) {

@@ -40,6 +40,7 @@ std::string EncodeHeader(const RunInfo& info) {
       {"identity", EncodeIdentity(info.identity)},
       {"columns", NamesOfColumns()},
   };
+  if (!info.without.empty()) header["plan"]["without"] = info.without;
   if (info.target_age) header["target"]["age_seconds"] = absl::ToDoubleSeconds(*info.target_age);
   return absl::StrCat("{\"schema\":\"", kSchemaPrefix, kTimelineSchema, "\",\"header\":", Dump(header),
                       ",\"records\":[");
@@ -85,6 +86,9 @@ absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start) {
   for (const Json& rung : ListOf(plan, "rejected")) {
     if (rung.is_object())
       info.rejected.push_back({TextOf(rung, "rung"), TextOf(rung, "reason"), TextOf(rung, "remedy")});
+  }
+  for (const Json& name : ListOf(plan, "without")) {
+    if (name.is_string()) info.without.push_back(name.get<std::string>());
   }
   for (const Json& limit : ListOf(header, "limits")) {
     if (limit.is_object()) info.limits.push_back(DecodeLimit(limit));

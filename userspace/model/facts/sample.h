@@ -225,6 +225,7 @@ struct RunInfo {
   std::string rung;  // the one in use
   Exactness exactness = Exactness::kUnavailable;
   std::vector<RejectedRung> rejected;
+  std::vector<std::string> without;  // what the user forbade, by --without
   ProcessId target;
   std::string command;          // of the target
   bool started_target = false;  // `cowprof -- CMD`, as opposed to --attach

@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -12,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "model/format.h"
 #include "model/judge/comparison.h"
+#include "model/judge/diagnosis_facts.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -30,10 +32,8 @@ std::vector<std::string> Defects(const RunFigures& run) {
   return once;
 }
 
-// Why the figure can be too low although nothing was lost; "": it can't. A baseline that was counted alike is as low.
-absl::string_view MissesCopies(const RunFigures& run, const Bound& bound) {
-  if (!bound.baseline.empty() || (bound.figure != Figure::kCopied && bound.figure != Figure::kCopiedPerBatch))
-    return "";
+// Why copies can be missing although nothing was lost; "": they can't.
+absl::string_view MissesCopies(const RunFigures& run) {
   return run.exactness == Exactness::kPageMap   ? "the page map misses copies"
          : run.exactness == Exactness::kSampled ? "copies were estimated from samples"
                                                 : "";
@@ -124,7 +124,9 @@ BoundResult Hold(const RunFigures& run, const Bound& bound, const std::map<std::
   }
   if (!all_known) return undecided("the recording does not have that figure for every worker");
   if (!defects.empty()) return undecided(absl::StrJoin(defects, " "));
-  if (const absl::string_view why = MissesCopies(run, bound); !why.empty()) {
+  const bool of_copies = bound.figure == Figure::kCopied || bound.figure == Figure::kCopiedPerBatch;
+  // A baseline that was counted alike is as low.
+  if (const absl::string_view why = MissesCopies(run); of_copies && bound.baseline.empty() && !why.empty()) {
     return undecided(absl::StrCat(worst->label, is, Amount(*worst->value), " of ", Amount(allowed->certain),
                                   " allowed, but ", why,
                                   "; count them exactly, or give a share of a baseline that was counted the same way"));
@@ -158,6 +160,48 @@ BoundResult HoldLimit(const RunFigures& run, const LimitBound& bound, const std:
   return result;
 }
 
+// Copies of the workers whose cause is not known. Bytes.
+double UntoldOf(const RunFigures& run) {
+  const uint64_t told = Sum(run.causes) - run.causes[static_cast<int>(Cause::kUnknown)];
+  return *run.Get(Figure::kCopied) - static_cast<double>(told) * run.page_bytes;
+}
+
+// Why the recording would not show such a finding if there were one; "": it would.
+std::string WhyUnseen(const RunFigures& run, absl::string_view id) {
+  const auto is = [&](std::initializer_list<absl::string_view> ids) { return absl::c_linear_search(ids, id); };
+  const bool of_causes = is({"cow-refcount", "torch-refcount", "cow-gc-header", "cow-data", "allocator-reuse"});
+  if (of_causes || id == "parent-unshare") {
+    if (!run.Get(Figure::kCopied)) return "the workers' copies were not counted";
+    if (const absl::string_view why = MissesCopies(run); !why.empty()) return std::string(why);
+    const double untold = UntoldOf(run);
+    if (of_causes && untold >= kNoticeableBytes && untold >= kNoticeableShare * *run.Get(Figure::kCopied))
+      return absl::StrCat("why the workers copied ", Amount(untold), " is unknown");
+  }
+  if (is({"gc-disabled", "fork-hang", "fork-hazard", "pickle-failure", "pickled-arguments"})) {
+    const absl::string_view own = id == "fork-hang"           ? "hangs"
+                                  : id == "pickle-failure"    ? "start-methods"
+                                  : id == "pickled-arguments" ? "stacks"
+                                                              : "causes";
+    for (const absl::string_view name : {absl::string_view("causes"), own}) {
+      if (absl::c_linear_search(run.without, name)) return absl::StrCat("it was recorded with --without ", name);
+    }
+    if (!run.python_problem.empty()) return absl::StrCat("Python was not read: ", Printable(run.python_problem, 200));
+    if (id == "pickled-arguments" && run.exactness == Exactness::kPageMap) return "the page map has no stacks";
+  }
+  if (is({"new-memory-growth", "gc-disabled", "private-by-spawn", "pickled-arguments"}) &&
+      !run.Get(Figure::kPrivatePeak))
+    return "the workers' private memory was not seen";
+  if (is({"oom-cgroup", "oom-host", "sigbus-file", "shm-full", "shm-unlinked"}) && !run.ends_known)
+    return "how a process ended is not known";
+  const auto has = [&](LimitKind kind) {
+    return absl::c_any_of(run.limits, [&](const LimitModel& limit) { return limit.now.kind == kind; });
+  };
+  const bool shm_filled = is({"shm-full", "shm-near-full"}) && has(LimitKind::kShm);
+  if (absl::StartsWith(id, "shm-") && !run.shm_seen && !shm_filled) return "/dev/shm was not looked at";
+  if (id == "fd-exhaustion" && !has(LimitKind::kDescriptors)) return "the recording has no limit of descriptors";
+  return "";
+}
+
 BoundResult Forbid(const RunFigures& run, const std::string& id, const std::vector<std::string>& defects) {
   BoundResult result = {.name = absl::StrCat("no ", id)};
   const auto found = absl::c_find_if(run.diagnoses, [&](const Diagnosis& diagnosis) { return diagnosis.id == id; });
@@ -171,6 +215,9 @@ BoundResult Forbid(const RunFigures& run, const std::string& id, const std::vect
   } else if (run.diagnoses.empty()) {
     result.outcome = BoundOutcome::kUndecided;
     result.sentence = absl::StrCat("--no-diagnosis ", id, ": can't be decided: the recording allows no diagnosis");
+  } else if (const std::string why = WhyUnseen(run, id); !why.empty()) {
+    result.outcome = BoundOutcome::kUndecided;
+    result.sentence = absl::StrCat("--no-diagnosis ", id, ": can't be decided: ", why);
   } else {
     result.sentence = absl::StrCat("--no-diagnosis ", id, ": there is none");
   }

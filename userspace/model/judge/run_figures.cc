@@ -75,11 +75,15 @@ std::vector<MemberFigures> RanksOf(const RunModel& model) {
   return rows;
 }
 
+bool IsMember(const ProcessModel& process) {
+  return process.index == 0 || process.is_worker() || process.role == Role::kRank;
+}
+
 // Of the one that ended first.
 std::string DeathIn(const RunModel& model, const Findings& findings) {
   const ProcessModel* first = nullptr;
   for (const ProcessModel& process : model.processes) {
-    if (process.index != 0 && !process.is_worker() && process.role != Role::kRank) continue;
+    if (!IsMember(process)) continue;
     const bool failed = process.index == 0 && process.exit && (process.exit->signaled || process.exit->code != 0);
     if (!findings.EndOf(process).badly && !failed) continue;
     if (first == nullptr || process.ended < first->ended) first = &process;
@@ -133,6 +137,8 @@ RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& fi
                    .death = DeathIn(model, findings),
                    .exactness = model.info.exactness,
                    .rung = model.info.rung,
+                   .without = model.info.without,
+                   .shm_seen = model.shm.has_value(),
                    .start_method = StartMethodOf(model),
                    .workers = SlotsOf(model).configured.value_or(model.most_living_workers),
                    .batches = BatchesOf(model),
@@ -149,6 +155,11 @@ RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& fi
                    .diagnoses = findings.diagnoses,
                    .remedies = findings.remedies,
                    .sentence = findings.headline.sentence};
+  for (const ProcessModel& process : model.processes) {
+    if (!IsMember(process)) continue;
+    of.ends_known &= !process.ended || process.exit;
+    if (of.python_problem.empty()) of.python_problem = process.python_problem;
+  }
   if (target != nullptr) of.python = target->python.substr(0, target->python.rfind('.'));
   const auto set = [&](Figure figure, double value) { of.figures[static_cast<size_t>(figure)] = value; };
   if (workers.copies_known) {

@@ -56,12 +56,16 @@ struct RunFigures {
   std::string death;        // of the target or a worker: "worker 4242 was killed by SIGKILL"; "": all ended well
   Exactness exactness = Exactness::kUnavailable;
   std::string rung;
-  std::string python;           // "3.13"; "": none
-  std::string start_method;     // "fork", "spawn", "forkserver"; "none": no worker
-  uint64_t workers = 0;         // configured or, where that is not known, that lived at once
-  Count batches;                // that the workers were seen to begin, at least; absent: not a DataLoader's
-  uint64_t unseen_batches = 0;  // about as many more may have begun between the last look at a worker and its end
-  bool several_epochs = false;  // in one worker: about how many of its batches were not seen is not known
+  std::vector<std::string> without;  // what the user left out
+  std::string python_problem;        // why Python could not be read in the target or in a worker; "": it could
+  bool ends_known = true;            // how the target and the workers ended, as far as they did
+  bool shm_seen = false;             // /dev/shm was looked at
+  std::string python;                // "3.13"; "": none
+  std::string start_method;          // "fork", "spawn", "forkserver"; "none": no worker
+  uint64_t workers = 0;              // configured or, where that is not known, that lived at once
+  Count batches;                     // that the workers were seen to begin, at least; absent: not a DataLoader's
+  uint64_t unseen_batches = 0;       // about as many more may have begun between the last look at a worker and its end
+  bool several_epochs = false;       // in one worker: about how many of its batches were not seen is not known
   absl::Duration duration;
   uint64_t page_bytes = 4096;
   Losses losses;

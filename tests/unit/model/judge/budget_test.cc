@@ -136,6 +136,49 @@ TEST_CASE("where copies are missed no absolute bound on copies is kept", "[budge
         "exactly, or give a share of a baseline that was counted the same way");
 }
 
+TEST_CASE("a diagnosis that the recording could not show is not said to be missing", "[budget]") {
+  const auto outcome = [](const std::string& id, const std::function<void(RunFigures*)>& change) {
+    RunFigures run = Recording(30 * kMiB);
+    run.diagnoses = {{.id = "clean"}};
+    run.causes[static_cast<int>(Cause::kData)] = 30 << 8;
+    run.figures[static_cast<size_t>(Figure::kPrivatePeak)] = 31 * kMiB;
+    change(&run);
+    return Check(run, {.forbidden = {id}}, {}).results[0];
+  };
+  const auto unseen = [&](const std::string& id, const std::function<void(RunFigures*)>& change) {
+    CAPTURE(id);
+    CHECK(outcome(id, [](RunFigures* run) {
+            run->shm_seen = true;
+            run->limits = {{.now = {LimitKind::kDescriptors, "files", 1024, 7}}};
+          }).outcome == BoundOutcome::kKept);
+    const BoundResult result = outcome(id, change);
+    CHECK(result.outcome == BoundOutcome::kUndecided);
+    return result.sentence;
+  };
+  CHECK(unseen("cow-refcount", [](RunFigures* run) { run->causes = {}; }) ==
+        "--no-diagnosis cow-refcount: can't be decided: why the workers copied 30.0 MiB is unknown");
+  CHECK_THAT(unseen("cow-data", [](RunFigures* run) { run->exactness = Exactness::kPageMap; }),
+             Catch::Contains("the page map misses copies"));
+  CHECK_THAT(unseen("parent-unshare", [](RunFigures* run) { run->figures = {}; }), Catch::Contains("not counted"));
+  CHECK_THAT(unseen("fork-hang", [](RunFigures* run) { run->without = {"hangs"}; }),
+             Catch::Contains("--without hangs"));
+  CHECK_THAT(unseen("gc-disabled", [](RunFigures* run) { run->without = {"causes"}; }), Catch::Contains("causes"));
+  CHECK_THAT(unseen("pickle-failure", [](RunFigures* run) { run->python_problem = "no right to"; }),
+             Catch::Contains("no right to"));
+  CHECK_THAT(unseen("pickled-arguments", [](RunFigures* run) { run->without = {"stacks"}; }),
+             Catch::Contains("stacks"));
+  CHECK_THAT(unseen("new-memory-growth", [](RunFigures* run) { run->figures[2].reset(); }), Catch::Contains("private"));
+  CHECK_THAT(unseen("oom-cgroup", [](RunFigures* run) { run->ends_known = false; }), Catch::Contains("ended"));
+  CHECK_THAT(unseen("shm-leaked", [](RunFigures*) {}), Catch::Contains("/dev/shm"));
+  CHECK_THAT(unseen("fd-exhaustion", [](RunFigures*) {}), Catch::Contains("descriptors"));
+  // Too little to be a finding, whatever its cause.
+  CHECK(outcome("cow-refcount", [](RunFigures* run) {
+          run->figures[0] = 7 * kMiB;
+          run->causes = {};
+        }).outcome == BoundOutcome::kKept);
+  CHECK(outcome("fork-hang", [](RunFigures* run) { run->without = {"stacks"}; }).outcome == BoundOutcome::kKept);
+}
+
 TEST_CASE("an unknown figure keeps no bound", "[budget]") {
   RunFigures run = Recording(1);
   run.figures = {};
