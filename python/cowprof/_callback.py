@@ -5,7 +5,7 @@ import atexit
 import os
 from typing import Any, Dict, Optional, Tuple, Union
 
-from cowprof._recording import Recording
+from cowprof._recording import Recording, stop_or_warn
 
 
 class Watch:
@@ -28,7 +28,7 @@ class Watch:
 
     def stop(self) -> None:
         atexit.unregister(self.stop)
-        self.recording.stop()
+        stop_or_warn(self.recording)
 
     def is_due(self) -> bool:
         self._steps += 1

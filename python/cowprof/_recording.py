@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import warnings
 from types import TracebackType
 from typing import IO, Any, Callable, Dict, List, Optional, Set, Tuple, Type, Union
 
@@ -165,7 +166,7 @@ class Recording:
         return self.start()
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        self.stop()
+        stop_or_warn(self)
 
     # ---- What it says ----
 
@@ -214,6 +215,14 @@ class Recording:
         """The most private memory that the workers had at one time."""
         peak = self.report["peak"]
         return int(peak["bytes"]) if peak else 0
+
+
+def stop_or_warn(recording: Recording) -> None:
+    """Where the program goes on: what became of the recorder must not end it, nor hide an exception of its own."""
+    try:
+        recording.stop()
+    except CowprofError as error:
+        warnings.warn("cowprof: {}".format(error), RuntimeWarning, stacklevel=3)
 
 
 def record(path: Union[str, "os.PathLike[str]"], **options: Any) -> Recording:

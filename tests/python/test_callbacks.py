@@ -69,6 +69,14 @@ def test_lightning_logs_by_all_loggers(tmp_path):
     check(figures, later, tmp_path / "run.json")
 
 
+def test_a_recorder_that_failed_does_not_fail_the_training(tmp_path):
+    from cowprof.lightning import CowprofCallback
+    from lightning.pytorch import Trainer
+    callback = CowprofCallback(tmp_path / "run.json")
+    with pytest.warns(RuntimeWarning, match="status -9"):
+        Trainer([callback], str(tmp_path)).fit([lambda: callback._watch.recording._reader.kill()])
+
+
 def test_transformers_logs_by_the_trainer_and_leaves_its_own_line(tmp_path):
     from cowprof.transformers import CowprofCallback
     from transformers import Trainer, TrainingArguments

@@ -93,6 +93,16 @@ def test_the_block_ends_with_its_exception_and_a_complete_file(tmp_path):
     assert harness.load_json(recording.path)["records"][-1]["type"] == "end"
 
 
+def test_a_recorder_that_failed_is_a_warning_and_hides_no_exception(tmp_path):
+    with pytest.warns(RuntimeWarning, match="status -9"), pytest.raises(ZeroDivisionError), cowprof.record(tmp_path / "run.json") as recording:
+        recording._reader.kill()
+        1 / 0
+    recording.start()
+    recording._reader.kill()
+    with pytest.raises(cowprof.CowprofError, match="status -9"):
+        recording.stop()
+
+
 def test_what_cowprof_says_is_what_is_raised(tmp_path):
     with pytest.raises(cowprof.NotAttached, match="^create .*No such file or directory$"):
         cowprof.record(tmp_path / "none" / "run.json").start()
