@@ -205,16 +205,15 @@ class Recording:
     def copied_bytes(self) -> Optional[int]:
         """What the workers copied; None where that can't be counted."""
         report = self.report
-        rows = [row["copied_bytes"] for row in report["workers"] if row["role"] in ("worker", "pool")]
-        if report["unlisted"]:
-            rows.append(report["unlisted"]["copied_bytes"])
-        return None if None in rows else sum(rows)
+        copied: Optional[int] = report["totals"]["workers_copied_bytes"]
+        return copied if report["worker_slots"] else 0  # without workers there are no figures
 
     @property
-    def peak_private_bytes(self) -> int:
-        """The most private memory that the workers had at one time."""
-        peak = self.report["peak"]
-        return int(peak["bytes"]) if peak else 0
+    def peak_private_bytes(self) -> Optional[int]:
+        """The most private memory that the workers had at one time; None where that was not seen."""
+        report = self.report
+        peak: Optional[int] = report["peak"]["bytes"] if report["peak"] else None
+        return peak if report["worker_slots"] else 0
 
 
 def stop_or_warn(recording: Recording) -> None:

@@ -136,6 +136,17 @@ def test_a_missing_binary_is_said(monkeypatch, tmp_path):
         assert recording.exactness == "exact"
 
 
+@pytest.mark.parametrize("slots, copied, peak, expected", [
+    (None, None, None, (0, 0)),  # no worker was seen
+    ({"started": 2}, None, None, (None, None)),
+    ({"started": 2}, 12345, {"bytes": 678}, (12345, 678)),
+])
+def test_figures_are_those_of_all_workers_and_none_where_they_are_unknown(slots, copied, peak, expected):
+    recording = cowprof.Recording("run.json")
+    recording._report = {"totals": {"workers_copied_bytes": copied}, "peak": peak, "worker_slots": slots, "workers": []}
+    assert (recording.copied_bytes, recording.peak_private_bytes) == expected
+
+
 def test_options_are_those_of_the_command_line():
     words = _recording.words_of({"every_copy": True, "verify": False, "without": ["stacks", "fentry"], "label": {"a": "b"}, "interval": "1s", "alert_at": None})
     assert words == ["--every-copy", "--without=stacks", "--without=fentry", "--label=a=b", "--interval=1s"]
