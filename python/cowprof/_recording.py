@@ -27,6 +27,10 @@ _prctl: Optional[Callable[..., int]] = None
 class NotAttached(CowprofError):
     """cowprof could not attach: no rights, or nothing that counts copies here. The message is the line that it printed."""
 
+    def __init__(self, message: str, status: Optional[int] = None) -> None:
+        super().__init__(message)
+        self.status = status  # with which cowprof ended; None: it did not end by itself
+
 
 def _yama_asks() -> bool:
     try:
@@ -125,7 +129,7 @@ class Recording:
                 self._header = file.header or {}
                 return
             if ended is not None:
-                raise NotAttached(self._last_line() or "cowprof ended with status {}".format(ended))
+                raise NotAttached(self._last_line() or "cowprof ended with status {}".format(ended), ended)
             if time.monotonic() > deadline:
                 raise NotAttached("cowprof has not attached within {:g} s".format(self._attach_seconds))
             time.sleep(0.005)

@@ -51,6 +51,7 @@ class _Recorded:
                 self.bounds.append("{}={}".format(option, mark.args[0]))
         self.baseline: Optional[str] = item.config.getoption("--cowprof-baseline")
         save: Optional[str] = item.config.getoption("--cowprof-save")
+        self.saves = bool(save)
         if save:
             os.makedirs(save, exist_ok=True)
         self._folder = None if save else tempfile.TemporaryDirectory(prefix="cowprof-pytest-")
@@ -82,6 +83,7 @@ class _Recorded:
 
 
 _KEY = "_cowprof"
+_CAN_NOT = (4, 5)  # exit statuses of cowprof: no right to look at the process; the host can't count copies
 
 
 def _recorded(item: pytest.Item) -> Optional[_Recorded]:
@@ -105,7 +107,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         recorded.recording.start()
     except CowprofError as error:
         delattr(item, _KEY)
-        pytest.skip("cowprof can't record this test: {}".format(error))
+        said = "cowprof can't record this test: {}".format(error)
+        if (judged or recorded.saves) and getattr(error, "status", None) not in _CAN_NOT:
+            pytest.fail(said, pytrace=False)
+        pytest.skip(said)
     if judged and recorded.recording.exactness != "exact":
         pytest.skip("copies can't be counted exactly here ({}): {}".format(recorded.recording.exactness, recorded.recording.why_not_exact))
 

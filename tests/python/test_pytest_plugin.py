@@ -112,6 +112,13 @@ def test_without_root_all_is_skipped_but_what_needs_no_exact_count(run, nobodys_
     assert outcomes["recorded"].properties["cowprof_exactness"] == "page-map"
 
 
+def test_a_recorder_that_does_not_start_is_no_reason_to_skip_what_was_to_be_judged_or_saved(run, tmp_path):
+    missing = {"COWPROF": str(tmp_path / "missing")}
+    outcomes = run("-k", "kept or report", environment=missing)
+    assert kinds(outcomes) == {"kept": "error", "report": "skipped"} and "is not a program" in outcomes["kept"].message, outcomes
+    assert kinds(run("-k", "recorded", f"--cowprof-save={tmp_path}/saved", environment=missing)) == {"recorded": "error"}
+
+
 @pytest.mark.slow
 def test_a_baseline(run, tmp_path):
     baseline = tmp_path / "baseline"
