@@ -1,11 +1,14 @@
 // Parses the command line, runs the command and returns its exit status. Nothing else.
 #include <cstdio>
+#include <exception>
+#include <string>
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "posix/exit_status.h"
 #include "recorder/privileges.h"
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   const cowprof::ParsedOptions parsed = cowprof::ParseOptions(argc, argv);
   if (parsed.exit_now) {
     std::fputs(parsed.message.c_str(), parsed.exit_code == cowprof::kDone ? stdout : stderr);
@@ -17,4 +20,7 @@ int main(int argc, char** argv) {
     return command.run(parsed.options);
   }
   return cowprof::kInternalFailure;
+} catch (const std::exception& error) {
+  return cowprof::Fail(cowprof::kInternalFailure,
+                       std::string("internal failure: ") + error.what() + "; please report it, with the command line");
 }

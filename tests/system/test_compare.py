@@ -133,6 +133,11 @@ def test_a_typo_in_a_budget_is_named(recordings, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_folder_is_not_a_budget(recordings, tmp_path):
+    done = check(recordings["a"], "--budget", tmp_path)
+    assert (done.returncode, done.stderr) == (2, f"cowprof: {tmp_path} is a folder, not a file with bounds\n")
+
+
 def prove(folder, fix, *options, program=("dicts-kept",)):
     return harness.run_cowprof("prove", "--output", folder, *options, *([f"--fix={fix}"] if fix else []), "--", harness.PYTHON,
                                ROWS, *program)

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/budget_options.h"
 #include "cli/commands.h"
+#include "cli/fleet_files.h"
 #include "model/format.h"
 #include "sink/compare/check_format.h"
 #include "timeline/json_fields.h"
@@ -50,6 +51,7 @@ int CheckRecording(const Options& options) {
   std::string file = options.compare.budget_file;
   if (file.empty() && budget.empty() && std::filesystem::exists(kDefaultBudget)) file = kDefaultBudget;
   if (!file.empty()) {
+    if (IsFolder(file)) return Fail(kUsage, absl::StrCat(Printable(file), " is a folder, not a file with bounds"));
     const absl::StatusOr<std::string> text = ReadFile(file);
     if (!text.ok()) return Fail(kCannotWrite, text.status().message());
     if (const std::string error = ParseBudget(*text, file, &budget); !error.empty()) return Fail(kUsage, error);
