@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/budget_options.h"
+#include "model/format.h"
 
 namespace cowprof {
 namespace {
@@ -70,6 +72,12 @@ std::string FinishCompareOptions(const std::string& command, bool separated, con
   if (command != "diff") return "";
   if (separated) {
     options->b = operands;
+    for (const std::string& operand : operands) {
+      if (absl::StartsWith(operand, "--"))
+        return absl::StrCat("'", Printable(operand),
+                            "' stands behind '--', where only recordings are; give options first, "
+                            "as in: cowprof diff --format json A1 A2 -- B1 B2");
+    }
     return operands.empty() ? "nothing after '--'; give the recordings after the change, as in: cowprof diff A1 A2 -- "
                               "B1 B2"
                             : "";

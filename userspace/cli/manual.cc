@@ -46,7 +46,7 @@ const std::vector<CommandRow>& Prose() {
                     {"cowprof view recordings/", "the ranks of a job: writes recordings.html"}},
        .statuses = {kDone, kUsage, kCannotWrite}},
       {.name = "diff",
-       .usage = {"cowprof diff A B [--format FORMAT]", "cowprof diff A1 A2 -- B1 B2 [--format FORMAT]"},
+       .usage = {"cowprof diff A B [--format FORMAT]", "cowprof diff [--format FORMAT] A1 A2 -- B1 B2"},
        .details =
            {"Says whether two recordings of one program can be compared, then whether the second is better, worse "
             "or the same, and which figures, lines and types have changed. Copies are counted exactly, so one "

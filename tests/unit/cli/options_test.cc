@@ -135,6 +135,10 @@ TEST_CASE("command lines that are accepted") {
       {{"--serve", "8080", "--attach", "7"}, [](auto& o) { return o.serve->port == 8080 && o.attach == 7; }},
       {{"check", "--no-diagnosis", "clean,oom-host", "t.json", "--no-diagnosis=shm-full"},
        [](auto& o) { return o.compare.budget.forbidden.size() == 3 && o.timeline == "t.json"; }},
+      {{"diff", "--json", "a1", "a2", "--", "b1", "b2"},
+       [](auto& o) {
+         return o.compare.format == OutputFormat::kJson && o.compare.a.size() == 2 && o.compare.b == Words{"b1", "b2"};
+       }},
       {{"completions", "zsh"}, [](auto& o) { return o.command == "completions" && o.shell == "zsh"; }},
   };
   for (const Accepted& row : table) {
@@ -202,6 +206,7 @@ TEST_CASE("command lines that are refused, in one line with exit status 2") {
       {{"prove", "--fix", "a", "--attach=7", "--", "b"}, "--attach"},
       {{"reprot", "t.json"}, "reprot"},
       {{"--attach", "7", "--color", "blue"}, "'blue' is not auto, always or never"},
+      {{"diff", "a1", "a2", "--", "b1", "b2", "--format", "json"}, "'--format' stands behind '--'"},
       {{"completions"}, "SHELL"},
       {{"completions", "tcsh"}, "tcsh"},
       {{"--fail-on-alert", "report", "t.json"}, "'report' does not take --fail-on-alert"},
