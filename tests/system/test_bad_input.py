@@ -194,6 +194,11 @@ def test_a_file_that_is_not_a_recording(command, content, tmp_path):
     assert_refused(harness.run_cowprof(command, path, cwd=tmp_path), {2}, "input.json")
 
 
+@pytest.mark.parametrize("command", ["report", "view"])
+def test_a_file_without_an_end(command, tmp_path):
+    assert_refused(harness.run_cowprof(command, "/dev/zero", cwd=tmp_path), {2}, "/dev/zero", "not a cowprof recording")
+
+
 NEWER = {"schema": "cowprof.timeline/2", "header": {}, "records": [{"t": 0, "type": "sample"}]}
 LAYOUTS = {"one line": {}, "indented": {"indent": 2}, "compact": {"separators": (",", ":")}}
 

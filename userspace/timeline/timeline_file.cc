@@ -25,8 +25,42 @@ namespace {
 
 constexpr absl::string_view kClosing = "\n]}\n";
 
+// Of a line, and of a document that another program reformatted. A file that is not a recording may have no newline.
+constexpr size_t kMostBytes = 64 << 20;
+
+// std::getline() with that bound. False: there is no line, or it is longer; then `line` has its beginning.
+bool ReadLine(std::istream& in, std::string* line) {
+  char piece[16 << 10];
+  line->clear();
+  for (;;) {
+    in.getline(piece, sizeof(piece));
+    const bool full = in.fail() && !in.eof() && !in.bad() && in.gcount() == sizeof(piece) - 1;
+    if (in.fail() && !full) return !line->empty();
+    const bool newline = !full && !in.eof();  // counted, but not stored
+    line->append(piece, in.gcount() - newline);
+    if (!full) return true;
+    if (line->size() > kMostBytes) return false;
+    in.clear();
+  }
+}
+
+// At most a piece more than kMostBytes.
+std::string ReadDocument(std::istream& in) {
+  std::string text;
+  char piece[16 << 10];
+  while (text.size() <= kMostBytes && (in.read(piece, sizeof(piece)) || in.gcount() > 0))
+    text.append(piece, in.gcount());
+  return text;
+}
+
 // Rewrites the JSON text of a timeline so that the header and each record are on lines of their own.
-absl::StatusOr<std::string> InOurLayout(std::istream& document) {
+absl::StatusOr<std::string> InOurLayout(absl::string_view document) {
+  // Anywhere: the keys may have been sorted. Without it no tree is built.
+  if (!absl::StrContains(document, "cowprof.timeline"))
+    return absl::InvalidArgumentError("not a cowprof recording: it has no schema cowprof.timeline");
+  if (document.size() > kMostBytes)
+    return absl::InvalidArgumentError(absl::StrCat("another program reformatted it, and it has more than ",
+                                                   kMostBytes >> 20, " MiB; give the file as cowprof wrote it"));
   // dump() recurses once per level: a hostile file must not choose the depth.
   const auto shallow = [](int depth, nlohmann::ordered_json::parse_event_t, nlohmann::ordered_json&) {
     return depth < 16;
@@ -124,7 +158,7 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const Tim
   errno = 0;
   std::ifstream file(path);
   std::string line;
-  if (!file || !std::getline(file, line)) {
+  if (!file || (!ReadLine(file, &line) && line.empty())) {
     return absl::InvalidArgumentError(absl::StrCat("read ", path, ": ",
                                                    !file.is_open()   ? strerror(errno)
                                                    : errno == EISDIR ? "it is a folder"
@@ -139,11 +173,11 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const Tim
   if (!absl::EndsWith(line, "\"records\":[")) {
     file.clear();
     file.seekg(0);
-    const absl::StatusOr<std::string> document = InOurLayout(file);
+    const absl::StatusOr<std::string> document = InOurLayout(ReadDocument(file));
     if (!document.ok()) return at_path(document.status());
     relaid.str(*document);
     records = &relaid;
-    std::getline(relaid, line);
+    ReadLine(relaid, &line);
   }
   absl::StatusOr<RunInfo> info = DecodeHeader(line);
   if (!info.ok()) return at_path(info.status());
@@ -156,7 +190,7 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const Tim
     const uintmax_t file_bytes = std::filesystem::file_size(path, unknown);
     note = &own.emplace(path, unknown ? 0 : file_bytes);
   }
-  while (std::getline(*records, line)) {
+  while (ReadLine(*records, &line)) {
     note->Advance(line.size() + 1);
     absl::string_view record = absl::StripPrefix(absl::StripSuffix(line, ","), ",");
     if (record.empty() || record == "]}") continue;

@@ -233,6 +233,29 @@ TEST_CASE("other JSON, hostile or not, is refused or read as far as possible") {
   }
 }
 
+TEST_CASE("a file without an end is refused, and so is a recording that was reformatted and is too large") {
+  CHECK_THAT(std::string(Replay("/dev/zero").contents.status().message()),
+             Catch::Contains("/dev/zero: not a cowprof recording"));
+  FixtureTree tree;
+  tree.Write("/large.json", "{\n\"schema\":\"cowprof.timeline/1\",\"records\":[\n");
+  std::filesystem::resize_file(tree.root() + "/large.json", 65 << 20);
+  CHECK_THAT(std::string(Replay(tree.root() + "/large.json").contents.status().message()),
+             Catch::Contains("more than 64 MiB"));
+}
+
+TEST_CASE("lines of any length are read") {
+  const size_t length = (16 << 10) + GENERATE(range(-3, 4)) + GENERATE(0, 16 << 10);
+  FixtureTree tree;
+  const std::string header = EncodeHeader(RandomRecording(1).Info());
+  const std::string begin = "{\"t\":1,\"type\":\"sample\",\"x\":\"", end = "\"}";
+  const std::string sample = absl::StrCat(begin, std::string(length - begin.size() - end.size(), 'x'), end);
+  for (const char* closing : {"\n]}\n", ""}) {
+    tree.Write("/t.json", absl::StrCat(header, "\n", sample, "\n,", sample, closing));
+    INFO(length);
+    CHECK(Replay(tree.root() + "/t.json").samples.size() == 2);
+  }
+}
+
 TEST_CASE("an unreadable file is reported with its path") {
   FixtureTree tree;
   tree.Write("/empty.json", "");
