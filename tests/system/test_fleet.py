@@ -196,6 +196,21 @@ def test_files_that_are_no_recordings(healthy, tmp_path):
     assert result.returncode == 2 and "no recording in" in result.stderr
 
 
+def test_recordings_of_a_folder_that_can_not_be_read_are_named(healthy, tmp_path, nobodys_folder):
+    changed(healthy, tmp_path, "good.json", 0)
+    (tmp_path / "newer.json").write_text('{"schema":"cowprof.timeline/9","header":{},"records":[\n]}\n')
+    (tmp_path / "gone.json").symlink_to("nowhere")
+    for command in (("report",), ("view", "-o", tmp_path / "page.html")):
+        result = harness.run_cowprof(*command, tmp_path)
+        assert result.returncode == 2 and result.stdout, result.stderr
+        [line] = result.stderr.splitlines()
+        assert "cowprof.timeline/9" in line and "gone.json: No such file" in line
+    closed = nobodys_folder / "closed"
+    closed.mkdir(mode=0)
+    result = harness.run_cowprof("report", closed, **harness.AS_NOBODY)
+    assert (result.returncode, result.stderr) == (2, f"cowprof: read the folder {closed}: Permission denied\n")
+
+
 def test_reading_several_at_a_time_changes_nothing(healthy, tmp_path):
     """With the threads that this host allows, on one CPU, and where no thread can be had: its stack is larger than what may be mapped."""
     for rank in range(9):

@@ -34,7 +34,7 @@ struct Diff;
 // For diff and prove.
 std::string FormatDiff(const Diff& diff, OutputFormat format);
 
-// The figures of a recording, for diff and check. InvalidArgument: not a recording, or a newer schema.
+// The figures of a recording, for diff and check. The status is that of ReadTimeline().
 absl::StatusOr<RunFigures> ReadFigures(const std::string& path);
 
 inline constexpr struct {

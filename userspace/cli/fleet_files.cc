@@ -7,12 +7,14 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "model/format.h"
 
 namespace cowprof {
 namespace {
 
-constexpr size_t kMostThreads = 4;  // others work on this host, too
+constexpr size_t kMostThreads = 4;       // others work on this host, too
+constexpr size_t kMostOfMessage = 5000;  // a path has up to 4095 bytes
 
 // 0: not known, as of a pipe.
 uint64_t SizeOf(const std::string& path) {
@@ -57,8 +59,9 @@ struct Operand {
   bool from_folder = false;
 };
 
-// The files named `*.json` of each folder, in order of their names, and what was named itself.
-std::vector<Operand> Operands(const std::vector<std::string>& paths) {
+// The files named `*.json` of each folder, in order of their names, and what was named itself. Adds to `problems` what
+// folders can't be read.
+std::vector<Operand> Operands(const std::vector<std::string>& paths, std::vector<std::string>* problems) {
   std::vector<Operand> operands;
   for (const std::string& path : paths) {
     if (!IsFolder(path)) {
@@ -70,6 +73,8 @@ std::vector<Operand> Operands(const std::vector<std::string>& paths) {
     for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
       if (entry->path().extension() == ".json") files.push_back(entry->path());
     }
+    if (error)
+      problems->push_back(Printable(absl::StrCat("read the folder ", path, ": ", error.message()), kMostOfMessage));
     std::sort(files.begin(), files.end());
     for (std::string& file : files) operands.push_back({std::move(file), true});
   }
@@ -140,9 +145,9 @@ absl::StatusOr<std::vector<FleetRow>> RowsOf(const WholeRecording& recording, co
 absl::StatusOr<FleetFiles> ReadFleet(const std::vector<std::string>& paths) {
   FleetFiles files;
   std::vector<FleetRow> rows;
-  std::vector<std::string> notes;
+  std::vector<std::string> problems, notes;
   size_t skipped = 0;
-  const std::vector<Operand> operands = Operands(paths);
+  const std::vector<Operand> operands = Operands(paths, &problems);
   uint64_t bytes = 0;
   for (const Operand& operand : operands) bytes += SizeOf(operand.path);
   ReadingNote note(absl::StrCat(operands.size(), " files"), bytes);
@@ -150,14 +155,14 @@ absl::StatusOr<FleetFiles> ReadFleet(const std::vector<std::string>& paths) {
   for (size_t i = 0; i < operands.size(); ++i) {
     if (found[i].ok()) {
       std::move(found[i]->begin(), found[i]->end(), std::back_inserter(rows));
-    } else if (operands[i].from_folder) {
+    } else if (operands[i].from_folder && absl::IsInvalidArgument(found[i].status())) {
       ++skipped;  // a folder may have other files; what was named must be a recording
     } else {
-      const absl::string_view message = found[i].status().message();
-      absl::StrAppend(&files.problem, files.problem.empty() ? "" : "; ", message);
-      notes.push_back(absl::StrCat("Left out: ", Printable(std::string(message), 300)));
+      problems.push_back(Printable(std::string(found[i].status().message()), kMostOfMessage));
     }
   }
+  files.problem = absl::StrJoin(problems, "; ");
+  for (const std::string& problem : problems) notes.push_back(absl::StrCat("Left out: ", Printable(problem, 300)));
   if (rows.empty()) {
     return absl::InvalidArgumentError(!files.problem.empty()
                                           ? files.problem

@@ -24,14 +24,14 @@ struct WholeRecording {
   ReadingNote* note = nullptr;  // of the progress, if it is one of several
 };
 using OnSample = std::function<void(const Sample&, const std::vector<Alert>&, const Run&)>;
-// `on_sample` is called after each sample was added; may be empty. InvalidArgument: not a recording, or a newer schema.
+// `on_sample` is called after each sample was added; may be empty. The status is that of ReadTimeline().
 absl::Status ReadRecording(const std::string& path, const OnSample& on_sample, WholeRecording* recording);
 // A row for each rank; reads the recording again if it has several. `findings`: of the whole.
 absl::StatusOr<std::vector<FleetRow>> RowsOf(const WholeRecording& recording, const Findings& findings);
 
 struct FleetFiles {
   Fleet fleet;          // its notes also name the files that could not be read
-  std::string problem;  // of files that were named and can't be read; "": none
+  std::string problem;  // of what was named and can't be read, and of recordings in a folder; "": none
 };
 // Reads these, and the files named *.json of each folder, several at a time. InvalidArgument: none is a recording.
 absl::StatusOr<FleetFiles> ReadFleet(const std::vector<std::string>& paths);

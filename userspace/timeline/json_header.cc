@@ -56,8 +56,8 @@ absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start) {
         "not a cowprof recording: it does not begin with {\"schema\":\"cowprof.timeline/...\"}");
   }
   if (number > kTimelineSchema) {
-    return absl::InvalidArgumentError(absl::StrCat("it is ", kSchemaPrefix, number, " and this cowprof reads up to ",
-                                                   kSchemaPrefix, kTimelineSchema, "; use a newer cowprof"));
+    return absl::UnimplementedError(absl::StrCat("it is ", kSchemaPrefix, number, " and this cowprof reads up to ",
+                                                 kSchemaPrefix, kTimelineSchema, "; use a newer cowprof"));
   }
   const Json none = Json::object();
   const auto part = [](const Json& object, const char* key, const Json& otherwise) -> const Json& {

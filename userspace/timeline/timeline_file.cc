@@ -158,11 +158,10 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const Tim
   errno = 0;
   std::ifstream file(path);
   std::string line;
-  if (!file || (!ReadLine(file, &line) && line.empty())) {
-    return absl::InvalidArgumentError(absl::StrCat("read ", path, ": ",
-                                                   !file.is_open()   ? strerror(errno)
-                                                   : errno == EISDIR ? "it is a folder"
-                                                                     : "it is empty"));
+  if (!file.is_open()) return absl::UnavailableError(absl::StrCat("read ", path, ": ", strerror(errno)));
+  if (!ReadLine(file, &line) && line.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("read ", path, ": ", errno == EISDIR ? "it is a folder" : "it is empty"));
   }
   const auto at_path = [&](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat("read ", path, ": ", status.message()));

@@ -60,8 +60,8 @@ struct TimelineContents {
   bool stopped_by_target = false;
 };
 
-// Reads a timeline from its beginning. InvalidArgument: not a recording, or a newer schema. `note`: of the progress, if
-// this is one of several files.
+// Reads a timeline from its beginning. InvalidArgument: not a recording. Unimplemented: a newer schema. Unavailable: it
+// can't be opened. `note`: of the progress, if this is one of several files.
 absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const TimelineReaders& readers,
                                               ReadingNote* note = nullptr);
 // Reads a whole timeline into `run`.
