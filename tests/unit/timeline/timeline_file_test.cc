@@ -190,7 +190,7 @@ TEST_CASE("a timeline with any byte changed is read or refused", "[long]") {
     REQUIRE(file.flush().good());
     Run run;
     const auto contents = ReadRun(tree.root() + "/t.json", &run);
-    if (!contents.ok()) CHECK(contents.status().code() == absl::StatusCode::kInvalidArgument);
+    if (!contents.ok() && !absl::IsUnimplemented(contents.status())) CHECK(absl::IsInvalidArgument(contents.status()));
     for (const int copy_site : copy_sites) file.seekp(copy_site).put(recorded.bytes[copy_site]);
   }
   REQUIRE(file.flush().good());
