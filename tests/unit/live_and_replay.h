@@ -49,7 +49,7 @@ struct LiveAndReplay {
   void Check() const {
     const Findings again = Judge(replayed);
     CHECK(ReportText(run.model, findings, true) == ReportText(replayed.model, again, true));
-    CHECK(Dump(ReportJson(run.model, findings)) == Dump(ReportJson(replayed.model, again)));
+    CHECK(Dump(ReportJson(run.model, findings, true)) == Dump(ReportJson(replayed.model, again, true)));
     CHECK(findings == again);
   }
 };

@@ -37,7 +37,8 @@ int Report(const Options& options) {
   if (const absl::Status status = ReadRecording(options.timelines.front(), {}, &recording); !status.ok())
     return Fail(kUsage, status.message());
   const RunModel& model = recording.run.model;
-  const Findings findings = Judge(recording.run);
+  Findings findings = Judge(recording.run);
+  if (!recording.complete) TellThatItBreaksOff(model.t, &findings);
   Fleet ranks;
   if (HasRanks(model)) {
     absl::StatusOr<std::vector<FleetRow>> rows = RowsOf(recording, findings);
@@ -45,7 +46,7 @@ int Report(const Options& options) {
     ranks = FleetOf(*std::move(rows));
   }
   if (options.json) {
-    nlohmann::ordered_json report = ReportJson(model, findings);
+    nlohmann::ordered_json report = ReportJson(model, findings, recording.complete);
     if (!ranks.rows.empty()) report["ranks"] = FleetRowsJson(ranks);
     return Print(options, Dump(report, 2) + "\n");
   }

@@ -33,9 +33,10 @@ absl::StatusOr<OnePage> PageOf(const std::string& path) {
       &recording);
   if (!status.ok()) return status;
   const RunModel& model = recording.run.model;
-  const Findings findings = Judge(recording.run);
+  Findings findings = Judge(recording.run);
   absl::StatusOr<std::vector<FleetRow>> rows = RowsOf(recording, findings);
   if (!rows.ok()) return rows.status();
+  if (!recording.complete) TellThatItBreaksOff(model.t, &findings);
   const Fleet ranks = HasRanks(model) ? FleetOf(*rows) : Fleet();
   const RecordingState state = {.complete = recording.complete, .ranks = ranks.rows.empty() ? nullptr : &ranks};
   return OnePage{Packed(builder.LastData(model, findings, state).parts()), *std::move(rows)};

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/findings.h"
@@ -80,6 +81,16 @@ std::string Verdict(const RunModel& model, const Findings& findings) {
   if (model.target() != nullptr && !findings.forecast.ended && !contradicts)
     sentences.push_back(absl::StrCat("Forecast: ", findings.forecast.sentence, "."));
   return absl::StrJoin(sentences, " ");
+}
+
+void TellThatItBreaksOff(absl::Duration t, Findings* findings) {
+  if (findings->diagnoses.empty() || findings->diagnoses.front().harm < Harm::kNone) return;
+  const std::string where = absl::StrCat(HumanDuration(t), ", where the recording breaks off: ");
+  for (std::string* text : {&findings->headline.sentence, &findings->verdict}) {
+    absl::string_view rest = *text;
+    const bool nothing = absl::ConsumePrefix(&rest, "Nothing to do: ");
+    *text = absl::StrCat(nothing ? "Nothing to do up to " : "Up to ", where, rest);
+  }
 }
 
 }  // namespace cowprof

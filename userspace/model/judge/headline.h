@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/time/time.h"
 #include "model/judge/run.h"
 
 namespace cowprof {
@@ -21,6 +22,8 @@ struct Headline {
 Headline HeadlineOf(const Run& run, const Findings& findings);
 // See Findings::verdict; `findings` already has everything else of Detail::kScreen.
 std::string Verdict(const RunModel& model, const Findings& findings);
+// Of a recording without an end, at `t`: if the first sentence has nothing to blame, it says how far that goes.
+void TellThatItBreaksOff(absl::Duration t, Findings* findings);
 
 }  // namespace cowprof
 

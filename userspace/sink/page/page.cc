@@ -41,7 +41,7 @@ void PageBuilder::Add(const Sample& sample, const std::vector<Alert>& raised, co
 
 PageData PageBuilder::Data(const RunModel& model, const Findings& findings, const RecordingState& state) const {
   Json page = {{"schema", "cowprof.page/2"},
-               {"report", ReportJson(model, findings)},
+               {"report", ReportJson(model, findings, state.complete)},
                {"verdict", findings.verdict},
                {"run", RunJson(model.info, state)}};
   if (state.ranks != nullptr) page["report"]["ranks"] = FleetRowsJson(*state.ranks);

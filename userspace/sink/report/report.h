@@ -11,8 +11,9 @@
 
 namespace cowprof {
 
-nlohmann::ordered_json ReportJson(const RunModel& model, const Findings& findings);
-// Several lines, each terminated. `complete`: false if the recording was cut off or still runs.
+// `complete`: false if the recording was cut off or still runs.
+nlohmann::ordered_json ReportJson(const RunModel& model, const Findings& findings, bool complete);
+// Several lines, each terminated.
 std::string ReportText(const RunModel& model, const Findings& findings, bool complete);
 // "every copy counted", ...
 std::string ExactnessText(Exactness exactness);

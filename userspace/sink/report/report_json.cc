@@ -239,7 +239,7 @@ Json PeakJson(const RunModel& model, const PeakSplit& split) {
 
 }  // namespace
 
-Json ReportJson(const RunModel& model, const Findings& findings) {
+Json ReportJson(const RunModel& model, const Findings& findings, bool complete) {
   const Totals& totals = findings.all;
   const uint64_t page_bytes = model.info.page_bytes;
   const ProcessModel unknown = {.role = Role::kParent};
@@ -266,6 +266,7 @@ Json ReportJson(const RunModel& model, const Findings& findings) {
       {"headline", {{"diagnosis", findings.headline.diagnosis}, {"sentence", findings.headline.sentence}}},
       {"duration_seconds", absl::ToDoubleSeconds(model.t)},
       {"samples", model.samples},
+      {"complete", complete},
       {"exactness",
        {{"copies", NameOf(model.info.exactness)},
         {"rung", model.info.rung},

@@ -45,6 +45,19 @@ TEST_CASE("nothing to do: a little in each of many workers is not nothing") {
   CHECK(IdsOf(Recorded(40, 12)) == Ids{"clean"});
 }
 
+TEST_CASE("nothing to do: of a recording without an end the first sentence says so") {
+  const auto cut_off = [](const Run& run) {
+    Findings findings = Judge(run);
+    TellThatItBreaksOff(run.model.t, &findings);
+    CHECK(absl::StartsWith(findings.verdict, findings.headline.sentence));
+    return findings.headline.sentence;
+  };
+  CHECK(absl::StartsWith(cut_off(Recorded(2, 1)),
+                         "Nothing to do up to 3.0 s, where the recording breaks off: the workers share"));
+  CHECK(absl::StartsWith(cut_off(Recorded(40, 12)), "Up to 3.0 s, where the recording breaks off: Each worker copied"));
+  CHECK(cut_off(Recorded(2, 100)) == HeadlineOf(Recorded(2, 100)));  // what it blames stands
+}
+
 TEST_CASE("nothing to do: what wrote to files that it maps privately is said") {
   Run run = Recorded(2, 0, 50);
   const auto says = [&] {

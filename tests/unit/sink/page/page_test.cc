@@ -167,7 +167,7 @@ TEST_CASE("page: a small one, as a person has read it") {
 TEST_CASE("page: the report in it is that of `report --json`, and packing changes nothing") {
   const Made made = Training();
   const std::string data =
-      absl::StrJoin(made.builder.Data(made.run.model, Judge(made.run), {.live = true}).parts(), "");
+      absl::StrJoin(made.builder.Data(made.run.model, Judge(made.run), {.complete = true, .live = true}).parts(), "");
   CHECK(PageReading(data).json["report"].dump() == ReportJsonOf(made.run).dump());
   CHECK(PageReading(data).json["run"]["live"] == true);
   CHECK(Unpacked(Packed({data})) == data);

@@ -176,6 +176,12 @@ TEST_CASE("the report of a training as JSON") {
   CHECK(SchemaErrors(Training()) == std::vector<std::string>{});
 }
 
+TEST_CASE("the report of a recording without an end is not complete") {
+  const Run run = Training();
+  CHECK(ReportJson(run.model, Judge(run), /*complete=*/false)["complete"] == false);
+  CHECK(ReportJsonOf(run)["complete"] == true);
+}
+
 TEST_CASE("figures of the report that can be checked on paper") {
   const nlohmann::ordered_json json = ReportJsonOf(Training());
   const auto& worker = json["workers"][0];
