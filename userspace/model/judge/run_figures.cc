@@ -137,8 +137,6 @@ RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& fi
                    .death = DeathIn(model, findings),
                    .exactness = model.info.exactness,
                    .rung = model.info.rung,
-                   .without = model.info.without,
-                   .shm_seen = model.shm.has_value(),
                    .start_method = StartMethodOf(model),
                    .workers = SlotsOf(model).configured.value_or(model.most_living_workers),
                    .batches = BatchesOf(model),
@@ -154,7 +152,9 @@ RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& fi
                    .causes = workers.causes,
                    .diagnoses = findings.diagnoses,
                    .remedies = findings.remedies,
-                   .sentence = findings.headline.sentence};
+                   .sentence = findings.headline.sentence,
+                   .without = model.info.without,
+                   .shm_seen = model.shm.has_value()};
   for (const ProcessModel& process : model.processes) {
     if (!IsMember(process)) continue;
     of.ends_known &= !process.ended || process.exit;

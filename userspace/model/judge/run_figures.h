@@ -56,16 +56,12 @@ struct RunFigures {
   std::string death;        // of the target or a worker: "worker 4242 was killed by SIGKILL"; "": all ended well
   Exactness exactness = Exactness::kUnavailable;
   std::string rung;
-  std::vector<std::string> without;  // what the user left out
-  std::string python_problem;        // why Python could not be read in the target or in a worker; "": it could
-  bool ends_known = true;            // how the target and the workers ended, as far as they did
-  bool shm_seen = false;             // /dev/shm was looked at
-  std::string python;                // "3.13"; "": none
-  std::string start_method;          // "fork", "spawn", "forkserver"; "none": no worker
-  uint64_t workers = 0;              // configured or, where that is not known, that lived at once
-  Count batches;                     // that the workers were seen to begin, at least; absent: not a DataLoader's
-  uint64_t unseen_batches = 0;       // about as many more may have begun between the last look at a worker and its end
-  bool several_epochs = false;       // in one worker: about how many of its batches were not seen is not known
+  std::string python;           // "3.13"; "": none
+  std::string start_method;     // "fork", "spawn", "forkserver"; "none": no worker
+  uint64_t workers = 0;         // configured or, where that is not known, that lived at once
+  Count batches;                // that the workers were seen to begin, at least; absent: not a DataLoader's
+  uint64_t unseen_batches = 0;  // about as many more may have begun between the last look at a worker and its end
+  bool several_epochs = false;  // in one worker: about how many of its batches were not seen is not known
   absl::Duration duration;
   uint64_t page_bytes = 4096;
   Losses losses;
@@ -77,6 +73,12 @@ struct RunFigures {
   std::vector<Diagnosis> diagnoses;
   std::vector<Remedy> remedies;
   std::string sentence;  // the headline
+
+  // What a diagnosis needs to show.
+  std::vector<std::string> without;  // left out, by --without
+  std::string python_problem;        // why Python could not be read in the target or in a worker; "": it could
+  bool ends_known = true;            // how the target and the workers ended, as far as they did
+  bool shm_seen = false;             // /dev/shm was looked at
 
   std::optional<double> Get(Figure figure) const { return figures[static_cast<size_t>(figure)]; }
   // What it is at least. What is copied per batch is known from above only, since not all batches are seen. 0: not
