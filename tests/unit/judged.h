@@ -29,7 +29,9 @@ inline std::string TextOf(const Diagnosis& diagnosis) {
 
 inline std::string HeadlineOf(const Run& run) { return Judge(run).headline.sentence; }
 inline Forecast ForecastOf(const Run& run) { return ForecastOf(run.model, run.estimates.forecast); }
-inline nlohmann::ordered_json ReportJsonOf(const Run& run) { return ReportJson(run.model, Judge(run), /*complete=*/true); }
+inline nlohmann::ordered_json ReportJsonOf(const Run& run) {
+  return ReportJson(run.model, Judge(run), /*complete=*/true);
+}
 inline std::string ReportTextOf(const Run& run, bool complete) { return ReportText(run.model, Judge(run), complete); }
 
 }  // namespace cowprof
