@@ -11,7 +11,8 @@
 int main(int argc, char** argv) try {
   const cowprof::ParsedOptions parsed = cowprof::ParseOptions(argc, argv);
   if (parsed.exit_now) {
-    std::fputs(parsed.message.c_str(), parsed.exit_code == cowprof::kDone ? stdout : stderr);
+    if (parsed.exit_code == cowprof::kDone) return cowprof::PrintToStdout(parsed.message);
+    std::fputs(parsed.message.c_str(), stderr);
     return parsed.exit_code;
   }
   for (const auto& command : cowprof::kCommands) {

@@ -167,6 +167,18 @@ def test_a_command_line(case, files, tmp_path):
     _measured[case] = got[3]
 
 
+PRINTING = ("help", "version", "completions", "doctor", "doctor as JSON", "pickle", "shm", "hang", "hang as JSON", "report",
+            "report as JSON", "view", "export csv", "export to stdout")
+
+
+@pytest.mark.parametrize("case", PRINTING)
+def test_stdout_is_a_full_device(case, files, tmp_path):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([harness.COWPROF, *(filled(word, files) for word in CASES[case][0])], stdin=subprocess.DEVNULL, stdout=full,
+                              stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert done.returncode == 6 and amount(done.stderr) == ONE_LINE, done
+
+
 def test_the_table_has_at_least_sixty_command_lines(figure):
     assert len(CASES) >= 60
     figure("command lines", f"{len(CASES)} command lines",

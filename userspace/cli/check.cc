@@ -1,6 +1,5 @@
 // `cowprof check TIMELINE --max-... --budget FILE`: holds a recording against bounds. Status 0: all are kept; 3: one is
 // broken; 2: one can't be decided; 6: a file can't be read.
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -71,8 +70,7 @@ int CheckRecording(const Options& options) {
   }
   const CheckResult check = Check(*run, budget, baselines);
   const std::string text = Format(*run, check, options.compare.format);
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-    return Fail(kCannotWrite, "write the result to stdout: failed");
+  if (const int code = PrintToStdout(text); code != kDone) return code;
   if (check.outcome == BoundOutcome::kKept) return kDone;
   return Fail(check.outcome == BoundOutcome::kBroken ? kGateHit : kUsage,
               absl::StrCat(CheckSentence(check), " ", check.results[0].sentence));

@@ -41,9 +41,10 @@ namespace cowprof {
 namespace {
 
 constexpr const char* kSeconds = "5";  // for which the workers read
+constexpr size_t kColumns = 80;
 
 void Print(absl::string_view text) {
-  for (const std::string& line : WrapTo(text, 80)) std::printf("%s\n", line.c_str());
+  for (const std::string& line : WrapTo(text, kColumns)) std::printf("%s\n", line.c_str());
   std::fflush(stdout);
 }
 
@@ -314,8 +315,9 @@ int Demo(const Options& options) {
     outcomes.push_back(*std::move(outcome));
   }
   if (const int code = Compare(outcomes[0], outcomes[1]); code != kDone) return code;
-  Print(absl::StrCat("Both recordings: ", *folder / "objects.json", " and ", *folder / "buffer.json"));
-  return kDone;
+  const std::string both =
+      absl::StrCat("Both recordings: ", *folder / "objects.json", " and ", *folder / "buffer.json");
+  return PrintToStdout(absl::StrCat(absl::StrJoin(WrapTo(both, kColumns), "\n"), "\n"));
 }
 
 }  // namespace cowprof

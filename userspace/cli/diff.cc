@@ -1,7 +1,6 @@
 // `cowprof diff A B`, `cowprof diff A1 A2 -- B1 B2`: compares recordings.
 #include "sink/compare/diff.h"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
@@ -45,9 +44,7 @@ int DiffRecordings(const Options& options) {
     }
   }
   diff.comparison = Compare(diff.a, diff.b);
-  const std::string text = FormatDiff(diff, options.compare.format);
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-    return Fail(kCannotWrite, "write the comparison to stdout: failed");
+  if (const int code = PrintToStdout(FormatDiff(diff, options.compare.format)); code != kDone) return code;
   return diff.comparison.obstacles.empty() ? kDone : Fail(kUsage, DiffSentence(diff));
 }
 

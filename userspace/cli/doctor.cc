@@ -1,6 +1,5 @@
 // `cowprof doctor [--json] [PID]`: what this host and that process allow, with a remedy for whatever is missing. Really
 // loads the probes, then unloads them. Owns the keys of cowprof.doctor/1.
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -266,8 +265,9 @@ int Doctor(const Options& options) {
     json["workers"] = WorkersJson(workers);
     text = absl::StrCat(Dump(json, 2), "\n");
   }
-  std::fputs(text.c_str(), stdout);
-  return ChosenRung(ladder) != nullptr ? kDone : kHostCannot;
+  if (const int code = PrintToStdout(text); code != kDone) return code;
+  if (ChosenRung(ladder) != nullptr) return kDone;
+  return Fail(kHostCannot, "can't count copies here: doctor's output says why, and what to do");
 }
 
 }  // namespace cowprof

@@ -1,7 +1,6 @@
 // `cowprof export FORMAT TIMELINE [-o FILE]`: writes a recording in the format of another tool.
 #include "sink/export/export.h"
 
-#include <cstdio>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
@@ -46,18 +45,13 @@ absl::StatusOr<std::string> Exported(ExportFormat format, const std::string& tim
 int ExportRecording(const Options& options) {
   const absl::StatusOr<std::string> bytes = Exported(options.export_format, options.timeline);
   if (!bytes.ok()) return Fail(kUsage, bytes.status().message());
-  if (options.output == "-") {
-    if (std::fwrite(bytes->data(), 1, bytes->size(), stdout) != bytes->size() || std::fflush(stdout) != 0)
-      return Fail(kCannotWrite, "write the export to stdout: failed");
-    return kDone;
-  }
+  if (options.output == "-") return PrintToStdout(*bytes);
   const std::string path = options.output.empty() ? absl::StrCat(absl::StripSuffix(options.timeline, ".json"),
                                                                  ExtensionOf(options.export_format))
                                                   : options.output;
   if (const absl::Status status = ReplaceOutputFile(path, *bytes); !status.ok())
     return Fail(kCannotWrite, status.message());
-  std::printf("%s\n", path.c_str());
-  return kDone;
+  return PrintToStdout(absl::StrCat(path, "\n"));
 }
 
 }  // namespace cowprof

@@ -1,7 +1,6 @@
 // `cowprof hang PID [--json]`: which processes of a tree wait for what no living thread will ever release. Looks twice,
 // then into those that did not move. Owns the keys of cowprof.hang/1 that timeline/json_hangs.h does not.
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -108,8 +107,7 @@ int FindHang(const Options& options) {
       absl::StrAppend(&text, "Not permitted to read ", absl::StrJoin(before.not_permitted, ", "), ": ",
                       RightsRemedy(ReadCaller(), {"CAP_SYS_PTRACE"}), "\n");
   }
-  std::fputs(text.c_str(), stdout);
-  return kDone;
+  return PrintToStdout(text);
 }
 
 }  // namespace cowprof

@@ -92,7 +92,7 @@ const std::vector<CommandRow>& Prose() {
             "probes to be sure, and removes them."},
        .examples = {{"sudo cowprof doctor", "what this host allows"},
                     {"sudo cowprof doctor 4242 --workers 8", "the most that 8 workers can cost, before the fork"}},
-       .statuses = {kDone, kUsage, kNoProcess, kHostCannot}},
+       .statuses = {kDone, kUsage, kNoProcess, kHostCannot, kCannotWrite}},
       {.name = "shm",
        .usage = {"cowprof shm [PID] [--json]"},
        .details =
@@ -100,7 +100,7 @@ const std::vector<CommandRow>& Prose() {
             "whether it is deleted, and whether anybody still uses it."},
        .examples = {{"cowprof shm", "/dev/shm of this shell"},
                     {"sudo cowprof shm 4242", "that of a trainer, in its container"}},
-       .statuses = {kDone, kUsage, kNoProcess, kHostCannot}},
+       .statuses = {kDone, kUsage, kNoProcess, kHostCannot, kCannotWrite}},
       {.name = "pickle",
        .usage = {"cowprof pickle PID [--object EXPR] [--no-time] [--json]"},
        .details = {"Reads the objects that a DataLoader or Process of that Python program would send to a worker, and "
@@ -108,14 +108,14 @@ const std::vector<CommandRow>& Prose() {
                    "and how many bytes they would send each worker. Nothing is run in the program."},
        .examples = {{"sudo cowprof pickle 4242", "before changing the start method"},
                     {"sudo cowprof pickle 4242 --object __main__.dataset", "one object"}},
-       .statuses = {kDone, kUsage, kNoProcess, kHostCannot}},
+       .statuses = {kDone, kUsage, kNoProcess, kHostCannot, kCannotWrite}},
       {.name = "hang",
        .usage = {"cowprof hang PID [--json]"},
        .details = {"Looks at a process and all that it has forked, and shows which of them wait for a lock or a thread "
                    "that no living thread will ever release, who holds it, and what to change."},
        .examples = {{"sudo cowprof hang 4242", "why the workers stand still"},
                     {"sudo cowprof hang 4242 --json", "the same for programs"}},
-       .statuses = {kDone, kUsage, kNoProcess, kHostCannot}},
+       .statuses = {kDone, kUsage, kNoProcess, kHostCannot, kCannotWrite}},
       {.name = "watch",
        .usage = {"cowprof watch [--match REGEX] [-d FOLDER] [--keep AGE,SIZE] [OPTIONS]"},
        .details =
@@ -145,7 +145,7 @@ const std::vector<CommandRow>& Prose() {
        .details = {"Prints the completions of a shell, made from the options of this version."},
        .examples = {{"source <(cowprof completions bash)", "for this shell"},
                     {"cowprof completions fish > ~/.config/fish/completions/cowprof.fish", "for good"}},
-       .statuses = {kDone, kUsage}},
+       .statuses = {kDone, kUsage, kCannotWrite}},
   };
   return prose;
 }

@@ -1,7 +1,6 @@
 // `cowprof pickle [--object EXPR] [--json] PID`: reads the objects that a worker would be sent, and says what spawn and
 // forkserver would fail at, and what each worker would cost. Owns the keys of cowprof.pickle/1 that
 // timeline/json_start_methods.h does not.
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -88,8 +87,7 @@ int Pickle(const Options& options) {
                        {"why_no_time", facts.why_no_time.empty() ? Json(nullptr) : Json(ValidUtf8(facts.why_no_time))}};
     text = absl::StrCat(Dump(json, 2), "\n");
   }
-  std::fputs(text.c_str(), stdout);
-  return kDone;
+  return PrintToStdout(text);
 }
 
 }  // namespace cowprof

@@ -123,10 +123,10 @@ int Prove(const Options& options) {
     return Fail(kCannotWrite, status.message());
   if (absl::Status status = WritePage({before.recordings[0], after.recordings[0]}, page); !status.ok())
     return Fail(kCannotWrite, status.message());
-  std::fputs(FormatDiff(diff, compare.format).c_str(), stdout);
+  std::string text = FormatDiff(diff, compare.format);
   if (compare.format == OutputFormat::kText)
-    std::printf("\n  for a pull request: %s\n  side by side:       %s\n", table.c_str(), page.c_str());
-  std::fflush(stdout);
+    absl::StrAppend(&text, "\n  for a pull request: ", table, "\n  side by side:       ", page, "\n");
+  if (const int code = PrintToStdout(text); code != kDone) return code;
   return diff.comparison.obstacles.empty() ? kDone : Fail(kUsage, DiffSentence(diff));
 }
 

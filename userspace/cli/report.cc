@@ -17,9 +17,7 @@ namespace cowprof {
 namespace {
 
 int Print(const Options& options, const std::string& text) {
-  const bool printed = options.json ? std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0
-                                    : PrintReport(text, options.colour, stdout);
-  return printed ? kDone : Fail(kCannotWrite, "write the report to stdout: failed");
+  return PrintToStdout(options.json ? text : LaidOut(text, options.colour, stdout));
 }
 
 int ReportFleet(const Options& options) {

@@ -2,7 +2,6 @@
 // keys of cowprof.shm/1 that timeline/json_shm.h does not.
 #include "model/facts/shm.h"
 
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -67,8 +66,7 @@ int Shm(const Options& options) {
                         options.pid != 0 ? absl::StrCat(" as process ", options.pid, " sees it") : " of this shell",
                         "\n", ShmText(sample, kRows, names));
   }
-  std::fputs(text.c_str(), stdout);
-  return kDone;
+  return PrintToStdout(text);
 }
 
 }  // namespace cowprof

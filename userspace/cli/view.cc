@@ -90,8 +90,8 @@ int Finish(const absl::Status& written, const std::string& path, const std::stri
                 : absl::IsInternal(written)      ? kInternalFailure
                                                  : kCannotWrite,
                 written.message());
-  std::printf("%s\n", path.c_str());
-  return problem.empty() ? kDone : Fail(kUsage, problem);
+  const int code = PrintToStdout(absl::StrCat(path, "\n"));
+  return code != kDone || problem.empty() ? code : Fail(kUsage, problem);
 }
 
 int WriteFleet(const Fleet& fleet, const std::string& path, const std::string& problem) {

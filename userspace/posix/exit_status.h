@@ -23,6 +23,8 @@ enum ExitCode {
 std::string LineOf(absl::string_view sentence);
 // Prints that line on stderr and returns `code`.
 int Fail(ExitCode code, absl::string_view sentence);
+// Prints `text` on stdout and returns kDone, or kCannotWrite after it has said why: all so far must have been written.
+int PrintToStdout(absl::string_view text);
 
 }  // namespace cowprof
 

@@ -138,8 +138,4 @@ std::string LaidOut(const std::string& text, Colour colour, FILE* out) {
   return IsColoured(colour, out) ? WithBoldTitles(fitted) : fitted;
 }
 
-bool PrintReport(const std::string& text, Colour colour, FILE* out) {
-  return std::fputs(LaidOut(text, colour, out).c_str(), out) >= 0 && std::fflush(out) == 0;
-}
-
 }  // namespace cowprof

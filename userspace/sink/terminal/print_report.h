@@ -20,8 +20,6 @@ std::string WithBoldTitles(absl::string_view text);
 size_t ColumnsOfTerminal(int fd);
 // `text` as it is shown on `out`.
 std::string LaidOut(const std::string& text, Colour colour, FILE* out);
-// Prints that. False if the stream can't be written.
-bool PrintReport(const std::string& text, Colour colour, FILE* out);
 
 }  // namespace cowprof
 
