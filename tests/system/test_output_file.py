@@ -57,6 +57,14 @@ def test_the_report_schema_keeps_its_required_keys(recorded):
     assert required <= set(schema["required"])
 
 
+def test_a_program_that_does_not_start_leaves_the_earlier_recording(recorded, tmp_path):
+    path = shutil.copy(recorded, tmp_path / "run.json")
+    result = harness.run_cowprof("--quiet", "--output", path, "--", "no-such-program")
+    assert result.returncode == 127, result.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
+    assert path.read_bytes() == recorded.read_bytes()
+
+
 def test_the_text_report_names_workers_and_copies(recorded):
     result = harness.run_cowprof("report", recorded)
     assert (result.returncode, result.stderr) == (0, "")

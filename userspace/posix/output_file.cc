@@ -100,7 +100,7 @@ absl::Status WriteFully(int fd, absl::string_view bytes, off_t offset) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes) {
+absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes, bool* moved) {
   AsInvokingUser user;
   const absl::StatusOr<OutputPlace> place = OutputPlaceOf(path, {});
   if (!place.ok()) return place.status();
@@ -116,6 +116,7 @@ absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view b
   }
   // Do not replace a file that was created here in the meantime.
   if (absl::Status status = MoveIntoPlace(*place, RENAME_NOREPLACE); !status.ok()) return status;
+  if (moved != nullptr) *moved = *there;
   return fd;
 }
 
@@ -128,12 +129,13 @@ absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes,
   return MoveIntoPlace(*place, 0);
 }
 
-void RemoveOutputFile(const std::string& path, const Fd& fd) {
+void RemoveOutputFile(const std::string& path, const Fd& fd, bool moved) {
   AsInvokingUser user;
   struct stat ours, there;
   const bool same = fstat(fd.fd(), &ours) == 0 && lstat(path.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&
                     ours.st_ino == there.st_ino;
-  if (same) unlink(path.c_str());
+  if (!same) return;
+  if (!moved || rename(absl::StrCat(path, ".old").c_str(), path.c_str()) != 0) unlink(path.c_str());
 }
 
 absl::StatusOr<Fd> OpenToRead(const Fd& fd) {

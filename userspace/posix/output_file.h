@@ -23,13 +23,14 @@ struct OutputStyle {
 // never seen empty. An earlier regular file of that name is kept as `path`.old. Under sudo the file is created as the
 // invoking user (SUDO_UID): they own it, and nothing is opened with more rights than they have. Does not follow links,
 // and refuses to touch a file that belongs to another user or has other hard links. The status names the path.
-absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes = "");
+// `moved`: set to whether there was one.
+absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes = "", bool* moved = nullptr);
 
 // The same for a file that is complete at once; replaces an earlier regular file.
 absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes, const OutputStyle& style = {});
 
-// Removes `path` if it still is the file that `fd` writes.
-void RemoveOutputFile(const std::string& path, const Fd& fd);
+// Removes `path` if it still is the file that `fd` writes. `moved`: `path`.old gets its name back.
+void RemoveOutputFile(const std::string& path, const Fd& fd, bool moved);
 
 // Opens the file that `fd` writes for reading only: the same file, whatever is at its path by now.
 absl::StatusOr<Fd> OpenToRead(const Fd& fd);

@@ -87,11 +87,13 @@ absl::StatusOr<std::string> InOurLayout(absl::string_view document) {
 
 absl::StatusOr<std::unique_ptr<TimelineFile>> TimelineFile::Create(const std::string& path, const RunInfo& info) {
   const std::string header = EncodeHeader(info);
-  absl::StatusOr<Fd> fd = CreateOutputFile(path, absl::StrCat(header, kClosing));
+  bool moved = false;
+  absl::StatusOr<Fd> fd = CreateOutputFile(path, absl::StrCat(header, kClosing), &moved);
   if (!fd.ok()) return fd.status();
   static_cast<void>(flock(fd->fd(), LOCK_EX | LOCK_NB));  // for `watch --keep`: this recording has not ended
   auto file = std::unique_ptr<TimelineFile>(new TimelineFile(path, *std::move(fd)));
   file->end_ = header.size();
+  file->moved_earlier_ = moved;
   return file;
 }
 

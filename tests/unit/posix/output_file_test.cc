@@ -140,9 +140,29 @@ TEST_CASE("a recording that never began is removed, and nothing else") {
   REQUIRE(fd.ok());
   const auto other = CreateOutputFile(path);  // the first is a.old now
   REQUIRE(other.ok());
-  RemoveOutputFile(path, *fd);
+  RemoveOutputFile(path, *fd, /*moved=*/false);
   CHECK(FilesIn(tree.root()) == 2);
-  RemoveOutputFile(path, *other);
+  RemoveOutputFile(path, *other, /*moved=*/false);
+  CHECK(FilesIn(tree.root()) == 1);
+}
+
+TEST_CASE("an earlier recording gets its name back from one that never began") {
+  FixtureTree tree;
+  const std::string path = tree.root() + "/a";
+  tree.Write("/a.old", "older");
+  bool moved = true;
+  const auto first = CreateOutputFile(path, "first", &moved);
+  REQUIRE(first.ok());
+  CHECK_FALSE(moved);
+  RemoveOutputFile(path, *first, moved);
+  CHECK_FALSE(std::filesystem::exists(path));
+  CHECK(ReadWhole(path + ".old") == "older");
+  tree.Write("/a", "earlier");
+  const auto second = CreateOutputFile(path, "second", &moved);
+  REQUIRE(second.ok());
+  CHECK(moved);
+  RemoveOutputFile(path, *second, moved);
+  CHECK(ReadWhole(path) == "earlier");
   CHECK(FilesIn(tree.root()) == 1);
 }
 
