@@ -170,3 +170,14 @@ def test_a_fix_that_does_not_work_proves_nothing(tmp_path):
     code = prove(tmp_path / "code", "gc.freeze")
     assert code.returncode == 2 and "gc.freeze()" in code.stderr and not (tmp_path / "code").exists()
     assert prove(tmp_path / "none", None).returncode == 2
+    fails = prove(tmp_path / "fails", f"{harness.PYTHON} -c 'raise SystemExit(1)'")
+    assert fails.returncode == 2 and "run 1 of the program after the fix ended with status 1" in fails.stderr
+
+
+def test_prove_does_not_blame_the_program_for_a_recorder_that_fails(tmp_path):
+    earlier = tmp_path / "proof" / "before-1.json"
+    earlier.parent.mkdir()
+    earlier.write_text("of an earlier run")
+    earlier.with_name("other").hardlink_to(earlier)  # so the recorder refuses to move it
+    done = prove(earlier.parent, f"{harness.PYTHON} -c pass")
+    assert done.returncode == 6 and "has other hard links" in done.stderr and "nothing is proven" not in done.stderr

@@ -1,4 +1,5 @@
 // `cowprof prove --fix CMD -- CMD`: records both in turn, and holds what was predicted against what was measured.
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -6,7 +7,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +20,8 @@
 #include "sink/compare/diff.h"
 #include "sink/hook/alert_hook.h"
 #include "source/probe_plan.h"
+#include "timeline/json_fields.h"
+#include "timeline/timeline_file.h"
 
 namespace cowprof {
 namespace {
@@ -66,6 +68,22 @@ int MakeFolder(const std::string& folder) {
   return mkdir(folder.c_str(), 0755) == 0 || errno == EEXIST ? 0 : errno;
 }
 
+// Which file this is; a recorder that fails at its start leaves an earlier one in place.
+std::optional<std::pair<dev_t, ino_t>> FileAt(const std::string& path) {
+  struct stat file;
+  if (stat(path.c_str(), &file) != 0) return std::nullopt;
+  return std::pair(file.st_dev, file.st_ino);
+}
+
+// Whether this is the status of the program. A recorder that wrote a file has but two of its own.
+bool IsOfProgram(int status, const std::string& recording) {
+  if (status != kInternalFailure && status != kCannotWrite) return true;
+  Run run;
+  if (!ReadRun(recording, &run).ok() || run.model.target() == nullptr) return false;
+  const std::optional<Exit>& exit = run.model.target()->exit;
+  return exit && exit->code == status;
+}
+
 // nullopt: it could be recorded, and ended well.
 std::optional<int> RecordArm(const Options& options, const std::string& folder, int run, Arm* arm) {
   RecordOptions record = options;
@@ -74,13 +92,20 @@ std::optional<int> RecordArm(const Options& options, const std::string& folder, 
   record.quiet = true;
   std::fprintf(stderr, "cowprof: run %d of %d, %s: %s\n", run, options.compare.runs, arm->name,
                Printable(absl::StrJoin(arm->program, " ")).c_str());
+  const auto earlier = FileAt(record.output);
   const int status = RecordInChild(record, arm->environment);
-  if (!std::filesystem::exists(record.output)) return status == kDone ? static_cast<int>(kInternalFailure) : status;
-  if (status != kDone)
-    return Fail(kUsage, absl::StrCat("prove: run ", run, " of the program ", arm->name, " the fix ended with status ",
-                                     status, ", so nothing is proven; its recording: ", record.output));
-  arm->recordings.push_back(record.output);
-  return std::nullopt;
+  if (const auto file = FileAt(record.output); !file || file == earlier)  // the recorder has said why
+    return status == kDone ? static_cast<int>(kInternalFailure) : status;
+  if (status == kDone) {
+    arm->recordings.push_back(record.output);
+    return std::nullopt;
+  }
+  const bool stopped = status == 128 + SIGINT || status == 128 + SIGTERM;
+  const bool by_program = !stopped && IsOfProgram(status, record.output);
+  const std::string what = stopped ? "was stopped" : absl::StrCat("ended with status ", status);
+  Fail(kDone, absl::StrCat("prove: run ", run, by_program ? " of the program " : " ", arm->name, " the fix ", what,
+                           ", so nothing is proven; its recording: ", record.output));
+  return by_program ? static_cast<int>(kUsage) : status;
 }
 
 }  // namespace
