@@ -65,6 +65,16 @@ def test_two_recordings_in_one_page(tmp_path):
     assert view(first, second, "--as", "compare", "-o", tmp_path / "x.html") == str(tmp_path / "x.html")
 
 
+@pytest.mark.parametrize("words", [["view", "{}"], ["view", "other.json", "{}"], ["view", "{}", "other.json", "--as", "job"], ["view", "."],
+                                   ["export", "csv", "{}"]])
+def test_a_recording_is_not_replaced_by_what_is_made_of_it(words, tmp_path):
+    path, _ = small(tmp_path / "run.json", 900), small(tmp_path / "other.json", 9)
+    before = path.read_bytes()
+    result = harness.run_cowprof(*(word.format("run.json") for word in words), "-o", "./run.json", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "") and "it is a recording that is read" in result.stderr
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize("bad", ["first", "second"])
 def test_the_unreadable_one_of_two_is_named_with_the_reason(bad, tmp_path):
     good, wrong = small(tmp_path / "good.json", 5), tmp_path / "wrong.json"

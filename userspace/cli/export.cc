@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "cli/commands.h"
+#include "cli/fleet_files.h"
 #include "posix/output_file.h"
 #include "sink/export/perfetto_trace.h"
 #include "timeline/timeline_file.h"
@@ -43,6 +44,8 @@ absl::StatusOr<std::string> Exported(ExportFormat format, const std::string& tim
 }  // namespace
 
 int ExportRecording(const Options& options) {
+  if (const absl::Status status = CheckIsNotRead(options.output, {options.timeline}); !status.ok())
+    return Fail(kUsage, status.message());
   const absl::StatusOr<std::string> bytes = Exported(options.export_format, options.timeline);
   if (!bytes.ok()) return Fail(kUsage, bytes.status().message());
   if (options.output == "-") return PrintToStdout(*bytes);

@@ -116,6 +116,16 @@ bool IsFolder(const std::string& path) {
   return std::filesystem::is_directory(path, error);
 }
 
+absl::Status CheckIsNotRead(const std::string& output, const std::vector<std::string>& paths) {
+  std::error_code missing;
+  for (const Operand& operand : Operands(paths)) {
+    if (std::filesystem::equivalent(output, operand.path, missing))
+      return absl::InvalidArgumentError(
+          absl::StrCat("create ", output, ": it is a recording that is read; choose another name with --output"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadRecording(const std::string& path, const OnSample& on_sample, WholeRecording* recording) {
   recording->path = path;
   Run* run = &recording->run;

@@ -37,6 +37,8 @@ struct FleetFiles {
 absl::StatusOr<FleetFiles> ReadFleet(const std::vector<std::string>& paths);
 
 bool IsFolder(const std::string& path);
+// An error if `output` is one of the recordings that a command with these operands reads.
+absl::Status CheckIsNotRead(const std::string& output, const std::vector<std::string>& paths);
 
 }  // namespace cowprof
 

@@ -108,6 +108,8 @@ absl::Status WritePage(const std::vector<std::string>& timelines, const std::str
 int View(const Options& options) {
   const std::vector<std::string>& timelines = options.timelines;
   const auto output = [&](bool job) { return options.output.empty() ? DefaultOutput(timelines, job) : options.output; };
+  if (const absl::Status status = CheckIsNotRead(options.output, timelines); !status.ok())
+    return Fail(kUsage, status.message());
   const bool folder = std::any_of(timelines.begin(), timelines.end(), IsFolder);
   if (options.view_as == ViewAs::kCompare && folder)
     return Fail(kUsage, "--as compare takes two recordings, not a folder");
