@@ -85,6 +85,7 @@ RIGHT = {  # arguments -> (status, stdout, stderr)
     "report as JSON": (["report", "{recording}", "--json"], (0, SOME, NOTHING)),
     "report as JSON, flag first": (["report", "--json", "{recording}"], (0, SOME, NOTHING)),
     "view": (["view", "{recording}", "-o", "{folder}/page.html"], (0, SOME, NOTHING)),
+    "view to stdout": (["view", "{recording}", "-o", "-"], (0, SOME, NOTHING)),
     "view of two": (["view", "{recording}", "{recording}", "-o", "{folder}/page.html"], (0, SOME, ONE_LINE)),
     "view of a folder": (["view", "{folder}", "-o", "{folder}/page.html"], (0, SOME, NOTHING)),
     "view of a folder, compared": (["view", "{folder}", "{folder}", "--as", "compare"], (2, NOTHING, ONE_LINE)),
@@ -168,7 +169,7 @@ def test_a_command_line(case, files, tmp_path):
 
 
 PRINTING = ("help", "version", "completions", "doctor", "doctor as JSON", "pickle", "shm", "hang", "hang as JSON", "report",
-            "report as JSON", "view", "export csv", "export to stdout")
+            "report as JSON", "view", "view to stdout", "export csv", "export to stdout")
 
 
 @pytest.mark.parametrize("case", PRINTING)

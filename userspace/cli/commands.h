@@ -57,7 +57,7 @@ inline constexpr struct {
                  {"demo", Demo, true},
                  {"serve-page", ServePage, false}};
 
-// Makes one page of a recording, or of two to compare. InvalidArgument: not recordings.
+// Makes one page of a recording, or of two to compare.
 absl::Status WritePage(const std::vector<std::string>& timelines, const std::string& path);
 
 }  // namespace cowprof

@@ -60,8 +60,9 @@ void AddSubcommands(CLI::App* app, AlertValues* alerts, Options* options) {
   view->add_option("TIMELINE", options->timelines, "Recordings made by cowprof, or a folder of them")
       ->required()
       ->type_name("FILE");
-  view->add_option("-o,--output", options->output,
-                   "Where to write the page (default: TIMELINE.html, A-vs-B.html, A-and-7-more.html or FOLDER.html)")
+  view->add_option(
+          "-o,--output", options->output,
+          "Where to write it; - for stdout (default: TIMELINE.html, A-vs-B.html, A-and-7-more.html or FOLDER.html)")
       ->type_name("FILE.html");
   view->add_option_function<std::string>(
           "--as",
@@ -150,6 +151,8 @@ std::string Contradiction(const Options& options, bool separator) {
   if (options.interval < absl::Milliseconds(10)) return "--interval below 10ms would cost more than it shows";
   if (options.command == "prove" && options.program.empty())
     return "prove needs the program as it is, as in: cowprof prove --fix 'python3 fixed.py' -- python3 train.py";
+  if (options.output == "-" && options.command != "view" && options.command != "export")
+    return "--output - means stdout, which only view and export can write to; give a name";
   if (options.command != "record") {
     return (separator && options.command != "diff" && options.command != "prove") || options.attach != 0
                ? absl::StrCat("'", options.command, "' takes neither --attach nor a program to start")

@@ -70,39 +70,33 @@ std::string DefaultOutput(const std::vector<std::string>& timelines, bool job) {
   return absl::StrCat(StemOf(first), "-vs-", StemOf(other), ".html");
 }
 
-absl::Status Write(const std::vector<std::string>& packed, const std::string& path) {
-  const absl::StatusOr<std::string> page = RenderPage(packed);
-  if (!page.ok()) return absl::InternalError(page.status().message());
-  const absl::Status status = ReplaceOutputFile(path, *page);
-  return status.ok() ? status : absl::UnavailableError(status.message());
-}
-
-absl::Status Write(std::vector<OnePage> pages, const std::string& path) {
+absl::StatusOr<std::string> Render(std::vector<OnePage> pages) {
   std::vector<std::string> packed;
   for (OnePage& page : pages) packed.push_back(std::move(page.packed));
-  return Write(packed, path);
+  return RenderPage(packed);
 }
 
-// Prints the page's path, or why there is none.
-int Finish(const absl::Status& written, const std::string& path, const std::string& problem = "") {
-  if (!written.ok())
-    return Fail(absl::IsInvalidArgument(written) ? kUsage
-                : absl::IsInternal(written)      ? kInternalFailure
-                                                 : kCannotWrite,
-                written.message());
-  const int code = PrintToStdout(absl::StrCat(path, "\n"));
+// Writes the page and prints its path; "-": prints the page. `problem`: of files that could not be read.
+int Write(const absl::StatusOr<std::string>& page, const std::string& path, const std::string& problem = "") {
+  if (!page.ok()) return Fail(kInternalFailure, page.status().message());
+  const bool print = path == "-";
+  if (const absl::Status status = print ? absl::OkStatus() : ReplaceOutputFile(path, *page); !status.ok())
+    return Fail(kCannotWrite, status.message());
+  const int code = PrintToStdout(print ? *page : absl::StrCat(path, "\n"));
   return code != kDone || problem.empty() ? code : Fail(kUsage, problem);
 }
 
 int WriteFleet(const Fleet& fleet, const std::string& path, const std::string& problem) {
-  return Finish(Write({Packed(FleetPageData(fleet).parts())}, path), path, problem);
+  return Write(RenderPage({Packed(FleetPageData(fleet).parts())}), path, problem);
 }
 
 }  // namespace
 
 absl::Status WritePage(const std::vector<std::string>& timelines, const std::string& path) {
   absl::StatusOr<std::vector<OnePage>> pages = PagesOf(timelines);
-  return pages.ok() ? Write(*std::move(pages), path) : pages.status();
+  if (!pages.ok()) return pages.status();
+  const absl::StatusOr<std::string> page = Render(*std::move(pages));
+  return page.ok() ? ReplaceOutputFile(path, *page) : page.status();
 }
 
 int View(const Options& options) {
@@ -119,7 +113,7 @@ int View(const Options& options) {
     return WriteFleet(files->fleet, output(true), files->problem);
   }
   absl::StatusOr<std::vector<OnePage>> pages = PagesOf(timelines);
-  if (!pages.ok()) return Finish(pages.status(), "");
+  if (!pages.ok()) return Fail(kUsage, pages.status().message());
   if (timelines.size() == 2 && options.view_as == ViewAs::kByContent) {
     const bool job = AreOneJob((*pages)[0].rows, (*pages)[1].rows);
     std::fprintf(
@@ -132,8 +126,7 @@ int View(const Options& options) {
       return WriteFleet(FleetOf(std::move(rows)), output(true), "");
     }
   }
-  const std::string path = output(false);
-  return Finish(Write(*std::move(pages), path), path);
+  return Write(Render(*std::move(pages)), output(false));
 }
 
 }  // namespace cowprof
