@@ -195,6 +195,10 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const Tim
     note->Advance(line.size() + 1);
     absl::string_view record = absl::StripPrefix(absl::StripSuffix(line, ","), ",");
     if (record.empty() || record == "]}") continue;
+    if (contents.complete || absl::StartsWith(record, "{\"schema\":")) {
+      return at_path(absl::InvalidArgumentError(
+          "more follows after its end, as if recordings were put together; give each as a file of its own"));
+    }
     absl::StatusOr<RecordDecoder::Result> result = decoder.Decode(record);
     if (!result.ok()) break;  // cut off here: what came before stands
     if (*result == RecordDecoder::Result::kSample) readers.on_sample(decoder.sample(), decoder.raised());
