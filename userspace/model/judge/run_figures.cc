@@ -53,7 +53,7 @@ uint64_t UnseenBatchesOf(const RunModel& model) {
 std::vector<MemberFigures> RanksOf(const RunModel& model) {
   struct Rank {
     uint64_t copied = 0;
-    bool known = true;
+    bool known = true, private_known = true;
     std::map<int, uint64_t> private_of;  // by generation
   };
   std::map<uint64_t, Rank> ranks;
@@ -63,13 +63,16 @@ std::vector<MemberFigures> RanksOf(const RunModel& model) {
     Rank& rank = ranks[*facts->rank];
     rank.known &= process.counts.copies.has_value();
     rank.copied += process.counts.copies.value_or(0) * model.info.page_bytes;
+    rank.private_known &= process.peak_private_bytes.has_value();
     rank.private_of[process.generation] += process.peak_private_bytes.value_or(0);
   }
   std::vector<MemberFigures> rows;
   for (const auto& [number, rank] : ranks) {
-    MemberFigures row = {.label = absl::StrCat("rank ", number), .private_peak = 0};
+    MemberFigures row = {.label = absl::StrCat("rank ", number)};
     if (rank.known) row.copied = rank.copied;
-    for (const auto& [generation, bytes] : rank.private_of) row.private_peak = std::max(*row.private_peak, bytes);
+    for (const auto& [generation, bytes] : rank.private_of) {
+      if (rank.private_known) row.private_peak = std::max(row.private_peak.value_or(0), bytes);
+    }
     rows.push_back(row);
   }
   return rows;

@@ -1,0 +1,33 @@
+// Figures of a recording: what is not known of one worker is not known of its rank.
+#include "model/judge/run_figures.h"
+
+#include <catch2/catch.hpp>
+
+#include "builders.h"
+
+namespace cowprof {
+
+TEST_CASE("a rank has the private memory of its workers only if that of each is known") {
+  // The launcher 0, its ranks 1 and 2, and their workers.
+  Sample start = {.t = absl::Seconds(1)};
+  for (const int parent : {-1, 0, 0, 1, 2, 2}) {
+    const int index = static_cast<int>(start.processes.size());
+    start.events.push_back(Started(index, parent));
+    start.processes.push_back(RowWithCopies(index, 0));
+  }
+  for (const uint64_t rank : {0, 1}) {
+    start.events.push_back(
+        {.index = static_cast<int>(rank) + 1, .what = RankFound{{.source = RankSource::kTorch, .rank = rank}}});
+  }
+  Run run;
+  Append(start, &run);
+  run.model.processes[3].peak_private_bytes = 30 << 20;
+  run.model.processes[4].peak_private_bytes = 40 << 20;
+  run.model.processes[5].peak_private_bytes = std::nullopt;
+  const RunFigures figures = FiguresOf("run.json", run, Judge(run), /*complete=*/true);
+  REQUIRE(figures.ranks_apart.size() == 2);
+  CHECK(figures.ranks_apart[0].private_peak == 30 << 20);
+  CHECK(figures.ranks_apart[1].private_peak == std::nullopt);
+}
+
+}  // namespace cowprof
