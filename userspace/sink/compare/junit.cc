@@ -9,14 +9,20 @@
 namespace cowprof {
 namespace {
 
-// Of an attribute or an element. XML 1.0 has no control characters, not even escaped.
+// Of an attribute or an element. XML 1.0 has no control characters, nor U+FFFE and U+FFFF, not even escaped.
 std::string Escaped(absl::string_view text) {
   std::string clean = ValidUtf8(text);
   for (char& c : clean) {
     if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') c = '?';
   }
-  return absl::StrReplaceAll(
-      clean, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&apos;"}, {"\n", "&#10;"}});
+  return absl::StrReplaceAll(clean, {{"&", "&amp;"},
+                                     {"<", "&lt;"},
+                                     {">", "&gt;"},
+                                     {"\"", "&quot;"},
+                                     {"'", "&apos;"},
+                                     {"\n", "&#10;"},
+                                     {"\xef\xbf\xbe", "?"},
+                                     {"\xef\xbf\xbf", "?"}});
 }
 
 size_t CountOf(const std::vector<JunitCase>& cases, CaseResult result) {
@@ -46,10 +52,10 @@ std::string JunitXml(absl::string_view suite, const std::vector<JunitCase>& case
 }
 
 std::string Annotation(absl::string_view level, absl::string_view file, int line, absl::string_view message) {
-  const std::string text = absl::StrReplaceAll(message, {{"%", "%25"}, {"\r", "%0D"}, {"\n", "%0A"}});
+  const auto printable = [](absl::string_view text) { return Printable(text, absl::string_view::npos); };
+  const std::string text = absl::StrReplaceAll(printable(message), {{"%", "%25"}});
   if (file.empty()) return absl::StrCat("::", level, "::", text, "\n");
-  const std::string path =
-      absl::StrReplaceAll(file, {{"%", "%25"}, {"\r", "%0D"}, {"\n", "%0A"}, {":", "%3A"}, {",", "%2C"}});
+  const std::string path = absl::StrReplaceAll(printable(file), {{"%", "%25"}, {":", "%3A"}, {",", "%2C"}});
   return absl::StrCat("::", level, " file=", path, ",line=", line, "::", text, "\n");
 }
 

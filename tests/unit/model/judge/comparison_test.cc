@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "sink/compare/diff.h"
+#include "sink/compare/junit.h"
 
 namespace cowprof {
 namespace {
@@ -200,11 +201,15 @@ TEST_CASE("an output stays what it is, whatever a name holds", "[comparison]") {
   CHECK(DiffGithub(diff).starts_with("::error file=/tmp/a%2Cb%3Ac%25.py,line=3::cowprof: Worse"));
   CHECK(std::string(DiffGithub(diff)).find("\n::warning") == std::string::npos);
   CHECK_THAT(DiffMarkdown(diff), Catch::StartsWith("<!-- cowprof diff -->\n") && !Catch::Contains("<script>"));
+  CHECK(Annotation("error", "a\x1b[2J\n\xff.py", 3, "50 %\n\x1b]0;x") ==
+        "::error file=a\\x1b[2J\\x0a\\xff.py,line=3::50 %25\\x0a\\x1b]0;x\n");
   b.lines[{"/tmp/http://a.b/", "www.c.d", "e@f.g"}] = {.bytes = 200 << 20, .numbers = {4}};
   CHECK_THAT(DiffMarkdown({{a}, {b}, Compare({a}, {b})}),
              Catch::Contains("http\\://a.b") && Catch::Contains("www\\.c.d") && !Catch::Contains("e@f"));
   const std::string junit = DiffJunit(diff);
   CHECK_THAT(junit, Catch::Contains("failures=\"1\"") && !Catch::Contains("<script>") && !Catch::Contains("\x01"));
+  const JunitCase named = {.name = "\xef\xbf\xbe, \xef\xbf\xbf, \xef\xbf\xbd"};
+  CHECK_THAT(JunitXml("s", {named}, absl::ZeroDuration()), Catch::Contains("name=\"?, ?, \xef\xbf\xbd\""));
 }
 
 }  // namespace
