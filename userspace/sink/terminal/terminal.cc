@@ -137,7 +137,10 @@ std::string TickLine(const RunModel& model, const Findings& findings) {
 
 bool CanShowScreen(FILE* out) {
   const char* const terminal = getenv("TERM");
-  return isatty(fileno(out)) && terminal != nullptr && *terminal != '\0' && absl::string_view(terminal) != "dumb";
+  // Where it is not our controlling terminal (setsid), or its foreground is hidden by a pid namespace,
+  // the screen could never tell that it is in the foreground.
+  return tcgetpgrp(fileno(out)) > 0 && terminal != nullptr && *terminal != '\0' &&
+         absl::string_view(terminal) != "dumb";
 }
 
 std::unique_ptr<Sink> NewTerminal(TerminalMode mode, NonblockingOutput* out, bool coloured, const std::string& page) {

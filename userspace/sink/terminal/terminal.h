@@ -19,7 +19,7 @@ enum class TerminalMode { kQuiet, kAlerts, kLines, kScreen };  // kAlerts: lines
 // served; "": none.
 std::unique_ptr<Sink> NewTerminal(TerminalMode mode, NonblockingOutput* out, bool coloured, const std::string& page);
 
-// Whether `out` is a terminal that can show a screen.
+// Whether `out` is a terminal that can show a screen, and says who is in its foreground.
 bool CanShowScreen(FILE* out);
 
 // The line of a tick, without the newline: "12.0 s  2 workers  copied 312.4 MiB (+12.1 MiB/s) ...".

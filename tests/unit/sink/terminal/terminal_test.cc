@@ -1,8 +1,11 @@
 // Lines of a run that is watched: how many, what they say of a limit, and what becomes of them if nobody reads.
 #include "sink/terminal/terminal.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "builders.h"
 #include "model/judge/findings.h"
+#include "posix/fd.h"
 #include "posix/nonblocking_output.h"
 #include "sink/report/report_forecast.h"
 #include "slow_reader.h"
@@ -107,6 +111,20 @@ TEST_CASE("a limit that will be met is named with its time and its pace") {
   CHECK(FormatForecast(forecast) == "-> the host's memory full in about 47 min at 8.0 MiB/s");
   forecast.limits[0].eta = absl::ZeroDuration();
   CHECK(FormatForecast(forecast) == "-> the host's memory full");
+}
+
+TEST_CASE("a terminal that is not the controlling one shows lines, not a screen that never comes") {
+  const Fd master(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE(master.ok());
+  REQUIRE(grantpt(master.fd()) == 0);
+  REQUIRE(unlockpt(master.fd()) == 0);
+  const Fd terminal(open(ptsname(master.fd()), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE(isatty(terminal.fd()));
+  setenv("TERM", "xterm", 1);
+  FILE* const out = fdopen(dup(terminal.fd()), "w");
+  REQUIRE(out != nullptr);
+  CHECK_FALSE(CanShowScreen(out));
+  std::fclose(out);
 }
 
 }  // namespace cowprof
