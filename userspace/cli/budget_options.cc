@@ -18,22 +18,28 @@
 namespace cowprof {
 namespace {
 
-// Key in a budget, and flag.
+// Key in a budget, flag, and its help.
 struct BoundName {
   absl::string_view key;
   const char* flag;
   Figure figure;
   BoundScope scope;
+  const char* about;
 };
 constexpr BoundName kBounds[] = {
-    {"copied", "--max-copied", Figure::kCopied, BoundScope::kAll},
-    {"copied_per_batch", "--max-copied-per-batch", Figure::kCopiedPerBatch, BoundScope::kAll},
-    {"private", "--max-private", Figure::kPrivatePeak, BoundScope::kAll},
-    {"shm", "--max-shm", Figure::kShmPeak, BoundScope::kAll},
-    {"copied", "--max-copied-per-worker", Figure::kCopied, BoundScope::kWorker},
-    {"private", "--max-private-per-worker", Figure::kPrivatePeak, BoundScope::kWorker},
-    {"copied", "--max-copied-per-rank", Figure::kCopied, BoundScope::kRank},
-    {"private", "--max-private-per-rank", Figure::kPrivatePeak, BoundScope::kRank}};
+    {"copied", "--max-copied", Figure::kCopied, BoundScope::kAll, "Most that all workers together may copy"},
+    {"copied_per_batch", "--max-copied-per-batch", Figure::kCopiedPerBatch, BoundScope::kAll,
+     "Most that all workers together may copy per batch"},
+    {"private", "--max-private", Figure::kPrivatePeak, BoundScope::kAll,
+     "Most private memory that all workers together may have at one time"},
+    {"shm", "--max-shm", Figure::kShmPeak, BoundScope::kAll, "Most that may be used of /dev/shm, whoever uses it"},
+    {"copied", "--max-copied-per-worker", Figure::kCopied, BoundScope::kWorker, "Most that one worker may copy"},
+    {"private", "--max-private-per-worker", Figure::kPrivatePeak, BoundScope::kWorker,
+     "Most private memory that one worker may have"},
+    {"copied", "--max-copied-per-rank", Figure::kCopied, BoundScope::kRank,
+     "Most that the workers of one rank may copy"},
+    {"private", "--max-private-per-rank", Figure::kPrivatePeak, BoundScope::kRank,
+     "Most private memory that the workers of one rank may have"}};
 
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -184,9 +190,7 @@ void AddBudgetOptions(CLI::App* command, Budget* budget, std::string* file) {
               bound->text = absl::StrCat(name.flag, " ", text);
               budget->bounds.push_back(*std::move(bound));
             },
-            name.scope == BoundScope::kAll      ? "Most that all workers together may have"
-            : name.scope == BoundScope::kWorker ? "Most that one worker may have"
-                                                : "Most that the workers of one rank may have")
+            name.about)
         ->type_name("SIZE|N%:BASELINE");
   }
   command

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -13,12 +14,14 @@
 namespace cowprof {
 namespace {
 
+// Words in capitals stand for what is typed; others are typed as they are.
 ValueKind KindOf(const std::string& value) {
   if (value.empty()) return ValueKind::kNone;
   if (absl::StartsWith(value, "FILE")) return ValueKind::kFile;
   if (value == "PID") return ValueKind::kPid;
   if (value == "CMD") return ValueKind::kProgram;
-  if (value == "CAPABILITY" || absl::StrContains(value, '|')) return ValueKind::kChoice;
+  const bool typed = std::none_of(value.begin(), value.end(), absl::ascii_isupper);
+  if (value == "CAPABILITY" || (typed && absl::StrContains(value, '|'))) return ValueKind::kChoice;
   return ValueKind::kText;
 }
 
@@ -38,6 +41,7 @@ CommandRow RowOf(const CLI::App& app) {
       row.operands.push_back({.name = option->get_name(true),
                               .about = option->get_description(),
                               .required = option->get_required(),
+                              .repeatable = option->get_items_expected_max() > 1,
                               .kind = KindOf(value),
                               .choices = ChoicesOf(value)});
     } else if (!option->get_group().empty()) {

@@ -28,7 +28,7 @@ struct OptionRow {
 
 struct OperandRow {
   std::string name, about;
-  bool required = false;
+  bool required = false, repeatable = false;
   ValueKind kind = ValueKind::kText;
   std::vector<std::string> choices;
 };

@@ -33,7 +33,7 @@ void AddFormat(CLI::App* command, CompareOptions* options) {
 void AddCompareCommands(CLI::App* app, CompareOptions* options, std::string* timeline, std::string* output) {
   CLI::App* diff =
       app->add_subcommand("diff", "Compare two recordings of one program, or several of each side: A1 A2 -- B1 B2");
-  diff->add_option("A", options->a, "Recording before, recording after")->required()->type_name("A B");
+  diff->add_option("A", options->a, "Recording before, recording after")->required()->type_name("FILE");
   AddFormat(diff, options);
   CLI::App* check = app->add_subcommand(
       "check", "Hold a recording against bounds: status 3 if one is broken, 2 if one can't be decided");

@@ -45,6 +45,16 @@ std::string BashValue(ValueKind kind, const std::vector<std::string>& choices) {
   return ":";
 }
 
+// Sets COMPREPLY for the operand that comes after `given` others.
+std::string BashOperands(const std::vector<OperandRow>& operands) {
+  if (operands.empty()) return BashValue(ValueKind::kNone, {});
+  std::string cases;
+  for (size_t i = 0; i + 1 < operands.size(); ++i)
+    absl::StrAppend(&cases, i, ") ", BashValue(operands[i].kind, operands[i].choices), " ;; ");
+  const std::string last = BashValue(operands.back().kind, operands.back().choices);
+  return cases.empty() ? last : absl::StrCat("case $given in ", cases, "*) ", last, " ;; esac");
+}
+
 std::string BashScript(const std::vector<CommandRow>& table) {
   std::string values, takes_value, words;
   for (const CommandRow& command : table) {
@@ -61,13 +71,10 @@ std::string BashScript(const std::vector<CommandRow>& table) {
     }
     for (const std::string& name : with_value)
       absl::StrAppend(&takes_value, takes_value.empty() ? "" : "|", command.name, ":", name);
-    const ValueKind operand = command.operands.empty() ? ValueKind::kNone : command.operands[0].kind;
     absl::StrAppend(&words, "    ", command.name.empty() ? "''" : command.name, ") options=\"",
                     absl::StrJoin(names, " "), command.name.empty() ? " --" : "", "\"\n      operands() { ",
-                    command.name.empty()
-                        ? absl::StrCat("_cowprof_words -W \"", CommandNames(table, " "), "\"")
-                        : BashValue(operand, operand == ValueKind::kNone ? std::vector<std::string>{}
-                                                                         : command.operands[0].choices),
+                    command.name.empty() ? absl::StrCat("_cowprof_words -W \"", CommandNames(table, " "), "\"")
+                                         : BashOperands(command.operands),
                     "; } ;;\n");
   }
   return absl::StrCat(
@@ -81,7 +88,7 @@ _cowprof_words() {
 }
 
 _cowprof() {
-  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command='' options='' i
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command='' options='' given=0 i
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "$command:${COMP_WORDS[i]}" in
@@ -102,6 +109,8 @@ _cowprof() {
         ;;
       :)",
       CommandNames(table, "|:"), R"() command=${COMP_WORDS[i]} ;;
+      *:-*) ;;
+      *) given=$((given + 1)) ;;
     esac
   done
   # bash takes "--output=FILE" for three words.
@@ -175,8 +184,11 @@ std::string ZshScript(const std::vector<CommandRow>& table) {
     absl::StrAppend(&cases, "        ", command.name, ")\n          _arguments -s");
     for (const OptionRow& option : command.options) cases += ZshOption(option);
     for (const OperandRow& operand : command.operands)
-      absl::StrAppend(&cases, " \\\n        '", operand.required ? ":" : "::", operand.name, ":",
-                      ZshAction(operand.kind, operand.choices), "'");
+      absl::StrAppend(&cases, " \\\n        '",
+                      operand.repeatable ? "*:"
+                      : operand.required ? ":"
+                                         : "::",
+                      operand.name, ":", ZshAction(operand.kind, operand.choices), "'");
     absl::StrAppend(&cases, "\n          ;;\n");
   }
   std::string options;
@@ -251,23 +263,27 @@ std::string FishScript(const std::vector<CommandRow>& table) {
   }
   std::string out = absl::StrCat(
       R"(# fish completion for cowprof, made by: cowprof completions fish
-function __cowprof_command -d 'Whether the command line has this command; without one: none of them'
+function __cowprof_command -d 'Whether the command line has this command (without one: none), with as many operands'
     set -l words (commandline -opc)
     contains -- -- $words; and return 1
     set -l value no
+    set -l command ''
+    set -l given 0
     for word in $words[2..-1]
         if test $value = yes
             set value no
         else if contains -- $word )",
       absl::StrJoin(with_value, " "), R"(
             set value yes
-        else if contains -- $word )",
+        else if test -z "$command"; and contains -- $word )",
       names, R"(
-            test "$word" = "$argv[1]"
-            return
+            set command $word
+        else if not string match -q -- '-*' $word
+            set given (math $given + 1)
         end
     end
-    test -z "$argv[1]"
+    test "$command" = "$argv[1]"; or return 1
+    test (count $argv) -lt 2; or test $given = $argv[2]
 end
 function __cowprof_program -d 'Completes what follows --'
     set -l words (commandline -opc)
@@ -289,9 +305,12 @@ complete -c cowprof -n 'contains -- -- (commandline -opc)' -a '(__cowprof_progra
       absl::StrAppend(&out, option.value_optional ? "" : FishValue(option.kind, option.choices), " -d ",
                       FishText(option.about), "\n");
     }
-    for (const OperandRow& operand : command.operands)
-      absl::StrAppend(&out, when, operand.kind == ValueKind::kFile ? " -F" : FishValue(operand.kind, operand.choices),
-                      "\n");
+    for (size_t i = 0; i < command.operands.size(); ++i) {
+      const OperandRow& operand = command.operands[i];
+      absl::StrAppend(&out, "complete -c cowprof -n '__cowprof_command ", command.name,
+                      command.operands.size() > 1 ? absl::StrCat(" ", i) : "", "'",
+                      operand.kind == ValueKind::kFile ? " -F" : FishValue(operand.kind, operand.choices), "\n");
+    }
   }
   return out;
 }

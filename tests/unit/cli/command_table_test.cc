@@ -84,6 +84,19 @@ TEST_CASE("what the table says of values") {
   CHECK(std::count(rungs.begin(), rungs.end(), "page-map") == 1);
 }
 
+TEST_CASE("each bound of check says what it bounds, and its value is not offered as a word") {
+  const std::vector<CommandRow> table = CommandTable();
+  const CommandRow& check = *std::find_if(table.begin(), table.end(), [](auto& row) { return row.name == "check"; });
+  for (const auto& [name, about] : {std::pair("--max-shm", "Most that may be used of /dev/shm, whoever uses it"),
+                                    std::pair("--max-private-per-worker", "Most private memory that one worker")}) {
+    const auto is_it = [&, wanted = name](const OptionRow& row) { return row.long_name == wanted; };
+    const OptionRow& option = *std::find_if(check.options.begin(), check.options.end(), is_it);
+    CHECK(absl::StartsWith(option.about, about));
+    CHECK(option.kind == ValueKind::kText);
+    CHECK(option.choices.empty());
+  }
+}
+
 TEST_CASE("help names every option, and no line is wider than 80 columns") {
   const std::vector<CommandRow> table = CommandTable();
   for (const CommandRow& row : table) {
