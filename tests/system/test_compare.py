@@ -14,6 +14,7 @@ import harness
 from conftest import needs
 from prediction_table import PAIRS, ROWS, compare, pair, python, record
 from test_output_file import SUDO
+from test_view import process, row, sample, write_timeline
 
 QUICK = "dicts in one pickled buffer"
 
@@ -120,6 +121,15 @@ def test_what_can_not_be_compared_never_passes(recordings, tmp_path):
         assert check(recordings["b"], f"--max-copied=200%:{other}").returncode == 2
     assert check(tmp_path / "missing.json", "--max-copied=1GiB").returncode == 6
     assert check(recordings["a"], "--max-copied=20").returncode == 2
+
+
+def test_what_is_compared_without_a_verdict_never_passes(tmp_path):
+    """As when no private memory and no copies could be read."""
+    unknown = write_timeline(tmp_path / "unknown.json", process(0), process(1), sample(1.0, row(0, None, None), row(1, None, None)),
+                             {"t": 2.0, "type": "end", "reason": "target ended"})
+    status, diff = compare(unknown, unknown)
+    assert (status, diff["comparable"], diff["verdict"]) == (2, True, None), diff["sentence"]
+    assert diff["sentence"].startswith("Unknown: neither ")
 
 
 def test_a_typo_in_a_budget_is_named(recordings, tmp_path):

@@ -45,7 +45,7 @@ int DiffRecordings(const Options& options) {
   }
   diff.comparison = Compare(diff.a, diff.b);
   if (const int code = PrintToStdout(FormatDiff(diff, options.compare.format)); code != kDone) return code;
-  return diff.comparison.obstacles.empty() ? kDone : Fail(kUsage, DiffSentence(diff));
+  return diff.comparison.verdict ? kDone : Fail(kUsage, DiffSentence(diff));
 }
 
 }  // namespace cowprof

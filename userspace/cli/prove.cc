@@ -152,7 +152,7 @@ int Prove(const Options& options) {
   if (compare.format == OutputFormat::kText)
     absl::StrAppend(&text, "\n  for a pull request: ", table, "\n  side by side:       ", page, "\n");
   if (const int code = PrintToStdout(text); code != kDone) return code;
-  return diff.comparison.obstacles.empty() ? kDone : Fail(kUsage, DiffSentence(diff));
+  return diff.comparison.verdict ? kDone : Fail(kUsage, DiffSentence(diff));
 }
 
 }  // namespace cowprof

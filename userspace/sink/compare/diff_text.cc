@@ -63,8 +63,12 @@ std::string DiffSentence(const Diff& diff) {
     clauses.push_back(absl::StrCat(clauses.empty() ? "B's workers " : "they ", Clause(*copied, "copy", "")));
   if (shm != nullptr && shm->verdict.value_or(Change::kSame) != Change::kSame)
     clauses.push_back(absl::StrCat("/dev/shm ", Clause(*shm, "holds", "")));
-  if (!of.verdict || clauses.empty())
-    return "Unknown: neither the workers' memory nor their copies are known on both sides.";
+  if (!of.verdict) {
+    return copied != nullptr && copied->verdict
+               ? "Unknown: the workers' memory is not known on both sides, and with another start method their copies "
+                 "decide nothing."
+               : "Unknown: neither the workers' memory nor their copies are known on both sides.";
+  }
   std::string verdict = NameOf(*of.verdict);
   verdict[0] = absl::ascii_toupper(verdict[0]);
   return absl::StrCat(verdict, ": ", absl::StrJoin(clauses, "; "), ".");

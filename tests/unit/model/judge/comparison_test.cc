@@ -191,7 +191,14 @@ TEST_CASE("a side without a figure leaves it unknown, never the same", "[compari
   b.figures = {};
   const Diff diff = {{a}, {b}, Compare({a}, {b})};
   CHECK_FALSE(diff.comparison.verdict);
-  CHECK_THAT(DiffSentence(diff), Catch::StartsWith("Unknown"));
+  CHECK(DiffSentence(diff) == "Unknown: neither the workers' memory nor their copies are known on both sides.");
+  b = Recording("b", 1, 1);
+  b.figures[static_cast<size_t>(Figure::kPrivatePeak)] = std::nullopt;
+  CHECK(Compare({a}, {b}).verdict == Change::kSame);
+  b.start_method = "spawn";
+  const Diff other = {{a}, {b}, Compare({a}, {b})};
+  CHECK_FALSE(other.comparison.verdict);
+  CHECK_THAT(DiffSentence(other), Catch::EndsWith("with another start method their copies decide nothing."));
 }
 
 TEST_CASE("an output stays what it is, whatever a name holds", "[comparison]") {
