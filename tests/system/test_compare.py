@@ -138,6 +138,9 @@ def test_a_typo_in_a_budget_is_named(recordings, tmp_path):
     done = subprocess.run([harness.COWPROF, "check", recordings["a"]], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == "cowprof: cowprof.budget.json: there is no key 'copid'; did you mean 'copied'?\n"
+    budget.write_text('{"baseline": "base.json"}')
+    done = subprocess.run([harness.COWPROF, "check", recordings["a"]], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, 'cowprof: cowprof.budget.json has no bound; give it one, such as "copied": "20MiB"\n')
     budget.write_text('{"copied": "1 GiB"}')
     done = subprocess.run([harness.COWPROF, "check", recordings["a"]], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

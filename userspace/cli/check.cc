@@ -55,6 +55,8 @@ int CheckRecording(const Options& options) {
     if (!text.ok()) return Fail(kCannotWrite, text.status().message());
     if (const std::string error = ParseBudget(*text, file, &budget); !error.empty()) return Fail(kUsage, error);
   }
+  if (budget.empty() && !file.empty())
+    return Fail(kUsage, absl::StrCat(Printable(file), " has no bound; give it one, such as \"copied\": \"20MiB\""));
   if (budget.empty())
     return Fail(kUsage,
                 absl::StrCat("no bound is given; give one, such as --max-copied 20MiB, or --budget FILE (default: ",
