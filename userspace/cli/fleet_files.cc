@@ -146,6 +146,10 @@ absl::Status ReadRecording(const std::string& path, const OnSample& on_sample, W
 
 absl::StatusOr<std::vector<FleetRow>> RowsOf(const WholeRecording& recording, const Findings& findings) {
   const std::vector<RanksApart::Rank> ranks = recording.apart.Of(recording.run.model);
+  std::error_code unknown;
+  if (!ranks.empty() && !std::filesystem::is_regular_file(recording.path, unknown))
+    return absl::InvalidArgumentError(
+        absl::StrCat("read ", recording.path, ": a recording with ranks is read twice; give a file instead of a pipe"));
   if (!ranks.empty()) return ReadRanks(recording.path, ranks, recording.note);
   std::vector<FleetRow> rows = {RowOf(recording.path, recording.run, findings, recording.complete)};
   rows[0].memory = recording.memory;

@@ -172,9 +172,12 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const Tim
   std::stringstream relaid;
   std::istream* records = &file;
   if (!absl::EndsWith(line, "\"records\":[")) {
+    if (absl::StartsWith(line, "\x1f\x8b"))
+      return at_path(absl::InvalidArgumentError("it is packed with gzip; unpack it first"));
     file.clear();
-    file.seekg(0);
-    const absl::StatusOr<std::string> document = InOurLayout(ReadDocument(file));
+    // A pipe can't be read again from its beginning.
+    if (line.size() <= kMostBytes) absl::StrAppend(&line, "\n", ReadDocument(file));
+    const absl::StatusOr<std::string> document = InOurLayout(line);
     if (!document.ok()) return at_path(document.status());
     relaid.str(*document);
     records = &relaid;

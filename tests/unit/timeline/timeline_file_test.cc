@@ -256,22 +256,6 @@ TEST_CASE("lines of any length are read") {
   }
 }
 
-TEST_CASE("recordings that were put together in one file are refused, also where the first has no end record") {
-  FixtureTree tree;
-  const std::string whole = Record(tree.root() + "/t.json", 13, 3).bytes;
-  const std::string killed = absl::StrCat(whole.substr(0, whole.rfind("\n,{")), "\n]}\n");
-  for (const std::string& first : {whole, killed}) {
-    tree.Write("/first.json", first);
-    REQUIRE(Replay(tree.root() + "/first.json").contents->complete == (first == whole));
-    tree.Write("/all.json", first + whole);
-    const absl::Status status = Replay(tree.root() + "/all.json").contents.status();
-    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
-    CHECK(absl::StrContains(status.message(), "give each as a file of its own"));
-  }
-  tree.Write("/blank.json", whole + "\n");
-  CHECK(Replay(tree.root() + "/blank.json").contents->complete);
-}
-
 TEST_CASE("an unreadable file is reported with its path") {
   FixtureTree tree;
   tree.Write("/empty.json", "");
