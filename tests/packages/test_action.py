@@ -55,7 +55,7 @@ def test_the_command_of_an_ordinary_runner_has_its_user_and_paths(nobodys_folder
 
 
 @pytest.mark.parametrize("bounds, status, said", [
-    ("--max-copied 1MiB", 3, "::error::cowprof: --max-copied 1MiB: copied is "), ("--max-copied 1GiB", 0, "::notice::cowprof: Kept: the bound."),
+    ("--max-copied 1MiB", 3, "::error::cowprof: --max-copied 1MiB: copied is "), ("--max-copied 1GiB", 0, "::notice::cowprof: Within the bound."),
     ("--max-private 1GiB\n--max-copied 1MiB\n", 3, "::error::cowprof: --max-copied 1MiB: copied is ")])
 def test_the_steps_record_and_check(dist, tmp_path, bounds, status, said):  # noqa: F811
     inputs = {name: one.get("default", "") for name, one in ACTION["inputs"].items()}

@@ -138,7 +138,7 @@ const kChecks = {
     const row = new RegExp(String.raw`^  [a-z][\w ]*?\s+(\d+)\s+([\d,]+|-)\s+${figure}\s+${figure}\s+${figure}\s+${figure}  (.*)$`);
     const shown = one.lines.map((line) => row.exec(line)).filter(Boolean);
     const processes = [one.report.parent, ...one.report.workers];
-    const more = Number(/\.\.\. and (\d+) more that copied less/.exec(one.text)?.[1] ?? 0);
+    const more = Number(/^ {2}\.\.\. and (\d+) more$/m.exec(one.text)?.[1] ?? 0);
     assert.equal(shown.length + more, processes.length);
     for (const [, pid, copies, ...rest] of shown) {
       const of = processes.find((process) => String(process.pid) === pid);

@@ -184,9 +184,8 @@ absl::StatusOr<FleetFiles> ReadFleet(const std::vector<std::string>& paths) {
                                                          ": give a folder with recordings (*.json), or their names"));
   }
   if (skipped > 0)
-    notes.push_back(
-        absl::StrCat(skipped == 1 ? "1 file of the folder is" : absl::StrCat(skipped, " files of the folder are"),
-                     " not a recording, and left out."));
+    notes.push_back(skipped == 1 ? "1 file of the folder was left out: not a recording."
+                                 : absl::StrCat(skipped, " files of the folder were left out: not recordings."));
   files.fleet = FleetOf(std::move(rows));
   std::move(notes.begin(), notes.end(), std::back_inserter(files.fleet.notes));
   return files;

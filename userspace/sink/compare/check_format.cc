@@ -25,7 +25,7 @@ std::string CheckSentence(const CheckResult& check) {
       absl::c_count_if(check.results, [&](const BoundResult& one) { return one.outcome == check.outcome; });
   switch (check.outcome) {
     case BoundOutcome::kKept:
-      return all == 1 ? "Kept: the bound." : absl::StrCat("Kept: all ", all, " bounds.");
+      return all == 1 ? "Within the bound." : absl::StrCat("Kept: all ", all, " bounds.");
     case BoundOutcome::kBroken:
       return absl::StrCat("Broken: ", these, " of ", Plural(all, "bound"), ".");
     case BoundOutcome::kUndecided:

@@ -41,7 +41,6 @@ std::string LimitLine(const LimitModel& limit) {
                          figure(limit.peak));
 }
 
-// All processes but the target, those that copied most first.
 // A shell's children, or a compiler's: come and gone, and of no consequence. What other programs exit with is theirs.
 bool IsSmallHelper(const ProcessModel& process, const RunModel& model) {
   const bool ended_well = process.exit && !process.exit->signaled && (process.exit->code == 0 || process.execed);
@@ -50,6 +49,7 @@ bool IsSmallHelper(const ProcessModel& process, const RunModel& model) {
          process.peak_private_bytes.value_or(0) < kSmallHelper;
 }
 
+// All processes but the target, those that copied most first.
 std::vector<const ProcessModel*> TopWorkers(const RunModel& model) {
   std::vector<const ProcessModel*> workers;
   for (const ProcessModel& process : model.processes) {
@@ -80,26 +80,22 @@ std::string ExactnessText(Exactness exactness) {
 }
 
 std::string LossesText(const Losses& losses) {
-  const std::pair<uint64_t, const char*> kinds[] = {{losses.events_dropped, "event"},
-                                                    {losses.processes_dropped, "process"},
-                                                    {losses.unattributed_copies, "unattributed page"},
-                                                    {losses.regions_dropped, "region"},
-                                                    {losses.unclassified_copies, "unclassified page"},
-                                                    {losses.unplaced_copies, "unplaced page"},
-                                                    {losses.pages_dropped, "map page"},
-                                                    {losses.threads_refused, "unseen fault"},
-                                                    {losses.probes_skipped, "skipped probe"},
-                                                    {losses.unreadable, "read"},
-                                                    {losses.records_dropped, "sample"}};
+  const std::pair<uint64_t, const char*> kinds[] = {{losses.events_dropped, "events dropped"},
+                                                    {losses.processes_dropped, "processes dropped"},
+                                                    {losses.unattributed_copies, "copies without a process"},
+                                                    {losses.regions_dropped, "regions dropped"},
+                                                    {losses.unclassified_copies, "copies without a cause"},
+                                                    {losses.unplaced_copies, "copies without a line"},
+                                                    {losses.pages_dropped, "pages not on the map"},
+                                                    {losses.threads_refused, "faults not seen"},
+                                                    {losses.probes_skipped, "probe runs skipped"},
+                                                    {losses.unreadable, "failed reads"},
+                                                    {losses.records_dropped, "samples not written"}};
   std::vector<std::string> parts;
   for (const auto& [count, name] : kinds) {
-    if (count > 0)
-      parts.push_back(absl::StrCat(HumanCount(count), " ", name,
-                                   count == 1                       ? ""
-                                   : name == std::string("process") ? "es"
-                                                                    : "s"));
+    if (count > 0) parts.push_back(absl::StrCat(name, ": ", HumanCount(count)));
   }
-  return absl::StrJoin(parts, ", ");
+  return absl::StrJoin(parts, "; ");
 }
 
 // One line: `cowprof pickle` has the table.
@@ -132,7 +128,7 @@ std::string ReportText(const RunModel& model, const Findings& findings, bool com
   const size_t small = model.processes.size() - (model.target() != nullptr) - workers.size();
   uint64_t others = SaturatingSubtract(workers.size(), kWorkerLines) + small;
   for (const ProcessModel& row : model.ended_aggregates) others += row.stands_for;
-  if (others > 0) absl::StrAppend(&out, "  ... and ", others, " more that copied less\n");
+  if (others > 0) absl::StrAppend(&out, "  ... and ", others, " more\n");
   absl::StrAppend(&out, BlameText(model, findings), FindingsText(findings));
   out += RemediesText(findings.remedies);
   if (!model.limits.empty()) out += "\n  limits\n";
@@ -146,7 +142,7 @@ std::string ReportText(const RunModel& model, const Findings& findings, bool com
                   HumanDuration(model.t), ", ", Plural(model.samples, "sample"),
                   "; target: ", Printable(model.info.command), "\n");
   const std::string losses = LossesText(model.losses);
-  if (!losses.empty()) absl::StrAppend(&out, "  lost: ", losses, "\n");
+  if (!losses.empty()) absl::StrAppend(&out, "  losses: ", losses, "\n");
   if (!complete) out += "  This recording has no end: still running, killed, or the file was cut off.\n";
   return out;
 }

@@ -21,7 +21,7 @@ std::string Headline(const PickleLook& look) {
                           Printable(first->type), ".");
     }
     case PickleVerdict::kNoObstacleFound:
-      return absl::StrCat("No obstacle found to spawn or forkserver for ", what, ".");
+      return absl::StrCat("Nothing found that spawn or forkserver would fail on in ", what, ".");
     case PickleVerdict::kUnknown:
       break;
   }
@@ -67,7 +67,7 @@ std::string CostTable(const PickleLook& look, const StartCostFacts& facts) {
                           HeldText(cost));
   }
   if (VerdictOf(look) == PickleVerdict::kWillFail)
-    absl::StrAppend(&out, "  Figures of spawn and forkserver are those without what fails.\n");
+    absl::StrAppend(&out, "  The spawn and forkserver figures leave out the objects that fail.\n");
   if (!facts.why_no_time.empty())
     absl::StrAppend(&out, "  How long that takes was not measured: ", facts.why_no_time, ".\n");
   if (!facts.runs.empty()) {

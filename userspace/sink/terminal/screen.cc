@@ -151,7 +151,7 @@ Lines Processes(const RunModel& model, const Totals& living_workers, int columns
 Lines Footer(const RunModel& model, const std::string& page, int columns) {
   Lines lines;
   if (const std::string losses = LossesText(model.losses); !losses.empty())
-    lines.push_back({CutTo(absl::StrCat("lost: ", losses), columns), Tone::kAlarm});
+    lines.push_back({CutTo(absl::StrCat("losses: ", losses), columns), Tone::kAlarm});
   lines.push_back(
       {CutTo(absl::StrCat(ExactnessText(model.info.exactness), "; Ctrl-C ends the recording"), columns), Tone::kQuiet});
   // A truncated address is useless.
