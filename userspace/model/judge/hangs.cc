@@ -158,20 +158,25 @@ void Explain(const WaitingThread& thread, Hang* hang) {
     hang->what = absl::StrCat(noun, " whose owner, a thread of the parent at the fork, does not exist in this process");
   } else if (awaited.held_in_parent) {
     hang->what = absl::StrCat(noun,
-                              " that is locked in the parent, too: probably a thread of the parent held it at "
-                              "the fork");
+                              " that no thread of this process will ever release; one at the same address is locked "
+                              "in the parent, too: perhaps the same one, held at the fork");
   } else {
     hang->what = absl::StrCat(noun, " that no thread of this process will ever release; who had it is unknown");
   }
-  if (hang->by_fork || hang->kind == HangKind::kDeadlock) hang->fix = FixOf(hang->kind, thread);
+  if (hang->by_fork || hang->kind == HangKind::kDeadlock)
+    hang->fix = FixOf(hang->kind, thread);
+  else if (awaited.held_in_parent)
+    hang->fix = absl::StrCat("if it is the parent's: ", FixOf(hang->kind, thread));
   if (awaited.owner == OwnerIs::kWaiterItself) {
     hang->fix = awaited.kind == AwaitedKind::kCMutex ? "use a recursive mutex, or don't take it again"
                                                      : "use an RLock, or don't take it again";
   }
 }
 
+// A lock at the same address in the parent proves nothing: after a fork both heaps give the same addresses to what is
+// allocated next.
 bool InheritedFor(const WaitingProcess& process, const Awaited& awaited) {
-  return process.forked && (awaited.owner == OwnerIs::kGone || awaited.holder.has_value() || awaited.held_in_parent);
+  return process.forked && (awaited.owner == OwnerIs::kGone || awaited.holder.has_value());
 }
 
 // The team of a runtime that this thread uses alone: then the others stayed in the parent. A native thread may be an
@@ -236,17 +241,18 @@ std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingP
     }
   }
   if (!hangs.empty() || !stuck || !process.forked || process.may_be_told) return hangs;
-  // Nobody is left to notify the one that would go on. An object made after the fork proves nothing of the fork: such a
-  // process may be meant to wait until it is ended.
+  // Nobody is left to notify the one that would go on. With an object of its own a process may be meant to wait until
+  // it is ended; one at the same address in the parent may be another, made after the fork by both: not by_fork.
   for (const WaitingThread& thread : process.threads) {
     if (thread.awaited.kind != AwaitedKind::kNotification || !thread.awaited.in_parent) continue;
     Hang hang = HangOf(process, thread);
-    hang.by_fork = true;
     hang.what =
         absl::StrCat(NounOf(thread.awaited),
-                     " that no thread of this process will ever send; the object is the parent's, whose threads "
+                     " that no thread of this process will ever send; the object may be the parent's, whose threads "
                      "don't exist here");
-    hang.fix = "start the thread that notifies in the worker, or use multiprocessing's Event, Condition or Queue";
+    hang.fix =
+        "if it is the parent's: start the thread that notifies in the worker, or use multiprocessing's Event, Condition "
+        "or Queue";
     hangs.push_back(std::move(hang));
   }
   return hangs;

@@ -114,11 +114,26 @@ TEST_CASE("OpenMP's team is missing only where one thread of a forked process wa
   CHECK(Judged(ProcessOf({ThreadOf(7, AwaitedKind::kUnknown), ThreadOf(8, AwaitedKind::kOpenMp)})).empty());
 }
 
-TEST_CASE("a notification is missed only if its object is the parent's") {
+TEST_CASE("a lock that is locked at the same address in the parent may be another one") {
+  WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kLock)});
+  process.threads[0].awaited.in_parent = process.threads[0].awaited.held_in_parent = true;
+  const std::vector<Hang> hangs = Judged(process);
+  REQUIRE(hangs.size() == 1);
+  CHECK_FALSE(hangs[0].by_fork);
+  CHECK(hangs[0].what ==
+        "a threading.Lock that no thread of this process will ever release; one at the same address is locked in the "
+        "parent, too: perhaps the same one, held at the fork");
+  CHECK(hangs[0].fix.starts_with("if it is the parent's: start the workers before"));
+}
+
+TEST_CASE("a notification is missed only if its object may be the parent's") {
   WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kNotification)});
   CHECK(Judged(process).empty());  // such as a server that waits until it is killed
   process.threads[0].awaited.in_parent = true;
-  CHECK(Judged(process).size() == 1);
+  const std::vector<Hang> hangs = Judged(process);
+  REQUIRE(hangs.size() == 1);
+  CHECK_FALSE(hangs[0].by_fork);  // both may have made one after the fork
+  CHECK(hangs[0].what.find("the object may be the parent's") != std::string::npos);
   process.may_be_told = true;
   CHECK(Judged(process).empty());
 }
