@@ -9,10 +9,9 @@ namespace {
 // New memory is the rise of RssAnon, which a copy leaves unchanged. Pages in swap are still there; first writes to
 // private file mappings only make file pages anonymous, also those that copy a page which was read before.
 MemorySeries::Stretch StretchAt(absl::Duration t, const ProcessModel& process) {
-  const uint64_t anonymous = process.proc.anon_pages.value_or(0) + process.proc.swap_pages.value_or(0);
   const uint64_t copied_of_files = SaturatingAdd(process.counts.file_copies.value_or(0), process.copies_of_files);
   return {.t = t,
-          .new_pages = SaturatingSubtract(anonymous, copied_of_files),
+          .new_pages = SaturatingSubtract(process.anonymous_pages(), copied_of_files),
           .file_pages = process.proc.file_pages.value_or(0),
           .private_bytes = process.private_bytes.value_or(0),
           .zero_fills = process.counts.zero_fills().value_or(0)};

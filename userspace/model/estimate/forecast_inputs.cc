@@ -113,7 +113,7 @@ void Remember(const Sample& sample, const RunModel& model, ForecastInputs* input
     copied += static_cast<double>(process.inherited_copies()) * page_bytes;
     if (process.ended) return;
     living_copies += CopiedBytes(process, page_bytes);
-    fresh += (static_cast<double>(process.proc.anon_pages.value_or(0)) - process.first_anon_pages.value_or(0)) *
+    fresh += (static_cast<double>(process.anonymous_pages()) - process.first_anonymous_pages()) *
              static_cast<double>(page_bytes);
     private_bytes += process.private_bytes.value_or(0);
     ceiling_bytes += process.ceiling_bytes().value_or(0);

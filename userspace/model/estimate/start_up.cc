@@ -67,7 +67,7 @@ void StartUp::LearnTaken(const RunModel& model) {
     const bool forked = process.origin == Origin::kForked && !process.execed && process.index != 0;
     if (process.ended || !process.proc.anon_pages) continue;
     if (!(forked && model.t - process.started < kForkedBeginning) && !begins(process, model)) continue;
-    const double anonymous = *process.proc.anon_pages, first = process.first_anon_pages.value_or(0);
+    const double anonymous = process.anonymous_pages(), first = process.first_anonymous_pages();
     taken_[process.index] = {
         .anonymous_bytes = std::max(anonymous - first, 0.0) * page_bytes,
         .shared_bytes = process.index == 0 ? process.proc.shmem_pages.value_or(0) * page_bytes : 0};

@@ -33,9 +33,8 @@ void CopiesOfFiles::Append(const ProcessModel& process, const SweepFigures* swee
   const FaultCounts& counts = process.counts;
   if (!counts.copies || !counts.zero_fill_pages || !process.proc.anon_pages) return;
   const uint64_t fresh = SaturatingAdd(*counts.zero_fills(), counts.file_copies.value_or(0));
-  const uint64_t anonymous = SaturatingAdd(*process.proc.anon_pages, process.proc.swap_pages.value_or(0));
   now_.copies = *counts.copies;
-  now_.risen = SaturatingSubtract(anonymous, SaturatingAdd(inherited_pages, fresh));
+  now_.risen = SaturatingSubtract(process.anonymous_pages(), SaturatingAdd(inherited_pages, fresh));
   if (sweep != nullptr) {
     const uint64_t found = std::min({now_.copies, now_.risen, FoundBy(*sweep, process, now_.copies, fresh)});
     now_.pages = has_sweep_ ? std::max(swept_.pages, found) : found;

@@ -64,7 +64,7 @@ void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* pro
   }
   // A new address space: nothing inherited, everything its own.
   model->private_memory[process->index].Exec(process->counts.copies.value_or(0));
-  process->first_anon_pages = 0;
+  process->first_anon_pages = process->first_swap_pages = 0;
   process->rollup.reset();
   process->sweep.reset();
   process->pss_bytes.reset();

@@ -34,7 +34,10 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   // The last row of an ended process has only counts: nothing was left in /proc.
   if (sample.proc.anon_pages) process->proc = sample.proc;
   if (sample.proc.descriptors) process->peak_descriptors = std::max(process->peak_descriptors, sample.proc.descriptors);
-  if (!process->first_anon_pages) process->first_anon_pages = sample.proc.anon_pages;
+  if (!process->first_anon_pages && sample.proc.anon_pages) {
+    process->first_anon_pages = sample.proc.anon_pages;
+    process->first_swap_pages = Or0(sample.proc.swap_pages);
+  }
   memory->Append(sample, t, info, process);
 }
 

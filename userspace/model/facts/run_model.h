@@ -110,6 +110,7 @@ struct ProcessModel {
   absl::Duration hangs_at;  // when the first was found
   ProcFigures proc;
   Count first_anon_pages;               // when it was first seen; since an exec: 0
+  uint64_t first_swap_pages = 0;        // then
   Count parent_anon_pages;              // of its parent, when it was forked
   std::optional<RollupFigures> rollup;  // the latest
   std::optional<SweepFigures> sweep;
@@ -129,6 +130,9 @@ struct ProcessModel {
 
   // Its copies of memory that it inherited: those of pages of files are new memory, and raise RssAnon.
   uint64_t inherited_copies() const { return SaturatingSubtract(counts.copies.value_or(0), copies_of_files); }
+  // Anonymous memory in RAM and in swap: now, and when it was first seen. What comes back from swap is not new. Pages.
+  uint64_t anonymous_pages() const { return SaturatingAdd(proc.anon_pages.value_or(0), proc.swap_pages.value_or(0)); }
+  uint64_t first_anonymous_pages() const { return SaturatingAdd(first_anon_pages.value_or(0), first_swap_pages); }
   // Whether what it copies and holds is that of a worker. So is that of a rank that was forked, has its launcher's
   // memory and reads it itself, without workers of its own.
   bool is_worker() const {

@@ -389,6 +389,25 @@ TEST_CASE("a leak is told by its pace") {
   CHECK(absl::StrContains(forecast.sentence, "cgroup /job (1000.0 MiB) full in about"));
 }
 
+TEST_CASE("what comes back from swap is not a leak, and one that goes to swap is") {
+  const auto forecast = [](auto anon_pages, auto swap_pages) {
+    Story story;
+    Forecast forecast;
+    for (int i = 0; i < 30; ++i) {
+      Sample sample = {.processes = {Row(0, 0, anon_pages(i))}};
+      sample.processes[0].proc.swap_pages = swap_pages(i);
+      if (i == 0) sample.events = {Forked(0, true)};
+      forecast = story.Add(std::move(sample));
+    }
+    return forecast;
+  };
+  const auto back = forecast([](int i) { return 1000 + 2560 * i; }, [](int i) { return 2560 * (30 - i); });
+  CHECK(back.unbounded_bytes_per_second == 0);
+  CHECK(back.shape == Shape::kFlat);
+  const auto leak = forecast([](int) { return 1000; }, [](int i) { return 2560 * i; });
+  CHECK(leak.unbounded_bytes_per_second == Approx(10.0 * kMiB).epsilon(0.05));
+}
+
 TEST_CASE("descriptors are a limit like others, and copies are not charged to them") {
   Story story;
   Forecast forecast;
