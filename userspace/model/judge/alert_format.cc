@@ -56,11 +56,14 @@ std::string NewMemoryAdvice(const ProcessModel* process, Framework framework) {
   return "new memory of this process, not copy-on-write: look for what it keeps";
 }
 
-std::string MemoryAdvice(const std::string& cause, const ProcessModel* process, Framework framework) {
+std::string MemoryAdvice(const std::string& cause, const ProcessModel* process, Framework framework,
+                         bool has_gc_freeze) {
   if (cause == kNewMemory) return NewMemoryAdvice(process, framework);
   if (cause == kSharedMemory)
     return framework == Framework::kDataLoader ? "use fewer workers or a smaller prefetch_factor" : "use fewer workers";
-  if (cause == NameOf(Cause::kGcHeader)) return "call gc.freeze() just before starting the workers";
+  if (cause == NameOf(Cause::kGcHeader))
+    return has_gc_freeze ? "call gc.freeze() just before starting the workers"
+                         : "call gc.disable() in the workers if they create no cycles";
   if (cause == NameOf(Cause::kData)) return "use fewer workers: each writes its own copy of the data";
   if (cause.empty()) return "find what else counts against this limit";
   if (cause == NameOf(Cause::kNativeRefcount))
@@ -196,7 +199,7 @@ std::string AlertAdvice(const Alert& alert, const RunModel& model) {
     case LimitKind::kHost:
       break;
   }
-  return absl::StrCat(save, MemoryAdvice(alert.cause, ProcessOf(alert, model), framework));
+  return absl::StrCat(save, MemoryAdvice(alert.cause, ProcessOf(alert, model), framework, !HasOlderPython(model, 7)));
 }
 
 std::string AlertLine(const Alert& alert) {

@@ -228,6 +228,12 @@ Diagnosis CowGcHeader(const Facts& facts) {
                                    "Python's cycle collector ran in the workers, wrote to the headers of inherited "
                                    "objects, and");
   diagnosis.saves = SavedByFreezing(facts);
+  if (HasOlderPython(facts.model, 7)) {  // it has no gc.freeze()
+    diagnosis.advice = {
+        "Call gc.collect() in the parent before it forks the workers, and gc.disable() in the workers if they create "
+        "no cycles, since cycles would then never be freed."};
+    return diagnosis;
+  }
   diagnosis.advice = {
       absl::StrCat("Call gc.collect() and then gc.freeze() in the parent before it forks the workers: collections in "
                    "the workers then leave the inherited objects alone, which removes this share (but none of the "
@@ -338,9 +344,9 @@ Diagnosis CowData(const Facts& facts) {
       diagnosis.advice.begin() + std::min<size_t>(diagnosis.advice.size(), 2),
       absl::StrCat(runtime ? "If the program itself writes, and one" : "If one",
                    " result serves all workers, write to shared memory",
-                   runtime || facts.native()
-                       ? " (mmap with MAP_SHARED)"
-                       : " (torch tensors with share_memory_(), numpy.memmap, multiprocessing.shared_memory)",
+                   runtime || facts.native() ? " (mmap with MAP_SHARED)"
+                                             : absl::StrCat(" (torch tensors with share_memory_(), numpy.memmap, ",
+                                                            SharedMemoryOfPython(facts.model), ")"),
                    ". A buffer that is created in the worker saves memory only if the worker does not keep it."));
   if (!runtime) {
     diagnosis.advice.push_back(

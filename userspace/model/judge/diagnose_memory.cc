@@ -197,9 +197,10 @@ Diagnosis GcDisabled(const Facts& facts) {
                                                        : "it is off in their parent, too: they inherited that");
   AddGrowers(std::move(growing), &diagnosis);
   diagnosis.advice = {
-      absl::StrCat("Call gc.enable() in the workers", facts.dataloader() ? " (worker_init_fn of the DataLoader)" : "",
-                   ", after gc.freeze() in the parent if "
-                   "collections copied too much; or gc.collect() now and then, such as at the end of a batch."),
+      absl::StrCat(
+          "Call gc.enable() in the workers", facts.dataloader() ? " (worker_init_fn of the DataLoader)" : "",
+          HasOlderPython(facts.model, 7) ? "" : ", after gc.freeze() in the parent if collections copied too much",
+          "; or gc.collect() now and then, such as at the end of a batch."),
       "Or break the cycles: use weakref for back references, keep no exception with its traceback, no closure that "
       "holds itself. If memory still grows with the collector on, it is in use, not garbage: see new-memory-growth."};
   return diagnosis;

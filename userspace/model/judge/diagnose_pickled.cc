@@ -128,7 +128,8 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
       absl::StrCat(
           "Send the workers a path instead of ", seen && !seen->look.root.empty() ? SentText(seen->look) : "the data",
           ", and open it in each: all share one copy of numpy.memmap, Arrow or another mapped file. Or share the "
-          "data: torch tensors with share_memory_(), multiprocessing.shared_memory."),
+          "data: torch tensors with share_memory_(), ",
+          SharedMemoryOfPython(facts.model), "."),
   };
   // joblib's loky and torch.multiprocessing.spawn have no other start method.
   if (!of_multiprocessing) return diagnosis;
@@ -182,9 +183,11 @@ Diagnosis PickledArguments(const Facts& facts) {
             "Python objects would be copied as they are read) or from a mapped file."
           : "Send an index, a range or a path instead of the data, and let the workers take the item from a mapped "
             "file (numpy.memmap, Arrow, joblib.load with mmap_mode='r'): they inherit no globals.",
-      "Pass what every task needs to the pool's initializer, once, as a path or shared memory "
-      "(multiprocessing.shared_memory, numpy.memmap).",
+      absl::StrCat("Pass what every task needs to the pool's initializer, once, as a path or shared memory (",
+                   SharedMemoryOfPython(facts.model), ", numpy.memmap)."),
       "functools.partial and bound methods are pickled with everything that they hold, for each task."};
+  if (facts.framework == Framework::kExecutor && HasOlderPython(facts.model, 7))  // it has no initializer
+    diagnosis.advice.erase(diagnosis.advice.begin() + 1);
   diagnosis.saves = SavingOf(diagnosis.bytes);
   return diagnosis;
 }

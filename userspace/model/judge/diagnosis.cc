@@ -124,7 +124,10 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   const std::optional<SeenStartMethods>& seen = run.model.start_methods;
   const Container container = ContainerOf(findings.of_workers, seen ? &seen->look : nullptr);
   for (Diagnosis& diagnosis : found) {
-    const bool helps = diagnosis.id == "cow-data"         ? ProgramWrites(facts)
+    const bool freezes = diagnosis.id == "cow-gc-header" ||  // or has ProcessPoolExecutor's initializer
+                         (diagnosis.id == "gc-disabled" && facts.framework == Framework::kExecutor);
+    const bool helps = freezes                            ? !HasOlderPython(facts.model, 7)
+                       : diagnosis.id == "cow-data"       ? ProgramWrites(facts)
                        : diagnosis.id == "torch-refcount" ? ReadsTensors(facts)
                                                           : true;
     if (helps) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework);

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "model/base_name.h"
 #include "model/facts/ended_aggregate.h"
@@ -154,6 +157,19 @@ Framework FrameworkOf(const RunModel& model) {
   const ProcessModel* target = model.target();
   if (target == nullptr || !target->framework) return Framework::kFork;
   return *target->framework == Framework::kNative && python ? Framework::kFork : *target->framework;
+}
+
+// By the first process that has one: the target, unless that is a shell.
+bool HasOlderPython(const RunModel& model, int minor) {
+  const auto first = absl::c_find_if(model.processes, [](const auto& process) { return !process.python.empty(); });
+  if (first == model.processes.end()) return false;
+  const std::vector<absl::string_view> parts = absl::StrSplit(first->python, '.');
+  int own = 0;
+  return parts.size() > 1 && parts[0] == "3" && absl::SimpleAtoi(parts[1], &own) && own < minor;
+}
+
+const char* SharedMemoryOfPython(const RunModel& model) {
+  return HasOlderPython(model, 8) ? "multiprocessing.RawArray" : "multiprocessing.shared_memory";
 }
 
 Facts FactsOf(const Run& run, const Findings& findings) {

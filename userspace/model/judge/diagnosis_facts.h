@@ -59,6 +59,10 @@ struct Facts {
 };
 Facts FactsOf(const Run& run, const Findings& findings);
 Framework FrameworkOf(const RunModel& model);
+// Whether the program's Python is known to be older than 3.`minor`, and so lacks what came with that.
+bool HasOlderPython(const RunModel& model, int minor);
+// "multiprocessing.shared_memory" (from 3.8 on), or what there was before.
+const char* SharedMemoryOfPython(const RunModel& model);
 
 // A worker whose causes are known, and that has inherited memory.
 bool HasInheritedMemory(const ProcessModel& process);

@@ -137,8 +137,8 @@ void AddLocks(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
   };
   locks.effect = "if a lock is held at a fork, a child that takes it waits for ever";
   locks.advice = {
-      "Start the workers before the threads that take this lock, or make a new one in "
-      "os.register_at_fork(after_in_child=...)."};
+      "Start the workers before the threads that take this lock, or make a new one in the child "
+      "(os.register_at_fork(after_in_child=...), Python 3.7 and later)."};
   imports.effect = "if an import is in progress at a fork, a child that imports the same module waits for ever";
   imports.advice = {"Import the module in the main thread before the fork."};
   add(std::move(held), std::move(locks));

@@ -99,8 +99,8 @@ std::string FixOf(HangKind kind, const WaitingThread& thread) {
       if (InLogging(thread.stack))
         return "start the workers before the threads that log, or configure logging anew in the worker; or start "
                "workers by spawn or forkserver";
-      return "start the workers before the threads that take this lock, or make a new one in "
-             "os.register_at_fork(after_in_child=...); or start workers by spawn or forkserver";
+      return "start the workers before the threads that take this lock, or make a new one in the child "
+             "(os.register_at_fork(after_in_child=...), Python 3.7 and later); or start workers by spawn or forkserver";
     case HangKind::kCMutex:
       return "start the workers before the threads of the library that owns it, or start workers by spawn or "
              "forkserver";

@@ -106,6 +106,22 @@ TEST_CASE("diagnosis: the collector does not fire where reference counts grow, a
   CHECK(absl::StrContains(collector, "gc.freeze() in the parent before it forks the workers"));
 }
 
+TEST_CASE("diagnosis: nothing is advised that the program's Python does not have") {
+  for (const char* version : {"3.6.15", "3.7.17", "3.11.2", ""}) {
+    INFO(version);
+    const bool old = version == std::string("3.6.15");
+    Run run = OneWorker({{Cause::kGcHeader, 50'000}, {Cause::kData, 50'000}});
+    run.model.processes[0].python = version;
+    const Diagnosis collector = Find(run, "cow-gc-header");
+    CHECK(absl::StrContains(TextOf(collector), "gc.freeze()") != old);
+    CHECK(absl::StrContains(TextOf(collector), "gc.disable() in the workers"));
+    CHECK(collector.sketch.empty() == old);
+    const std::string written = TextOf(Find(run, "cow-data"));
+    CHECK(absl::StrContains(written, "multiprocessing.RawArray") == (old || version == std::string("3.7.17")));
+    for (const Remedy& remedy : Judge(run).remedies) CHECK((remedy.id != "gc-freeze" || !old));
+  }
+}
+
 TEST_CASE("diagnosis: several at once, the largest first") {
   CHECK(IdsOf(OneWorker({{Cause::kRefcount, 20'000}, {Cause::kGcHeader, 70'000}, {Cause::kData, 10'000}})) ==
         Ids{"cow-gc-header", "cow-refcount", "cow-data"});
