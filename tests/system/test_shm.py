@@ -311,7 +311,7 @@ def test_fd_exhaustion(start, record):
 
 
 def test_a_constant_number_of_descriptors_is_not_diagnosed(start, record):
-    process = start("descriptors", "--keep=100", "--limit=256")
+    process = start("descriptors", "--keep=215", "--limit=256")
     recording = record(process)
     process.go()
     process.finish()

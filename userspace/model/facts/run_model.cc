@@ -33,7 +33,11 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   process->gup_copies = Or0(sample.gup_copies);
   // The last row of an ended process has only counts: nothing was left in /proc.
   if (sample.proc.anon_pages) process->proc = sample.proc;
-  if (sample.proc.descriptors) process->peak_descriptors = std::max(process->peak_descriptors, sample.proc.descriptors);
+  if (const Count now = sample.proc.descriptors) {
+    process->peak_descriptors = std::max(process->peak_descriptors, now);
+    process->least_descriptors = std::min(process->least_descriptors.value_or(*now), *now);
+    process->descriptors_risen = std::max(process->descriptors_risen, *now - *process->least_descriptors);
+  }
   if (!process->first_anon_pages && sample.proc.anon_pages) {
     process->first_anon_pages = sample.proc.anon_pages;
     process->first_swap_pages = Or0(sample.proc.swap_pages);

@@ -121,7 +121,8 @@ struct ProcessModel {
   Count private_bytes, peak_private_bytes, pss_bytes;
   Count still_shared_bytes;   // anonymous memory that another process maps, too: what a write would copy
   Count before_attach_bytes;  // private when cowprof attached; absent: it was forked since, or called exec since
-  Count peak_descriptors;
+  Count peak_descriptors, least_descriptors;
+  uint64_t descriptors_risen = 0;  // the most by which it had more than at some time before
   Count ceiling_bytes() const {
     if (!private_bytes || !still_shared_bytes) return std::nullopt;
     return *private_bytes + *still_shared_bytes;

@@ -17,7 +17,8 @@ namespace cowprof {
 namespace {
 
 constexpr double kFull = 0.99, kNearFull = 0.8;
-constexpr double kHalfFull = 0.5;        // below that, what fills it may as well stop
+constexpr double kAllButUsedUp = 0.95, kLeastRise = 0.02;  // of descriptors: fewer are well if they don't rise
+constexpr double kHalfFull = 0.5;                          // below that, what fills it may as well stop
 constexpr uint64_t kLooksToBelieve = 2;  // that a segment has no owner: it may change hands during a look
 constexpr double kLeakShare = 0.001;     // of the capacity; less is not a finding
 constexpr uint64_t kLeastLeaked = 8 << 20;
@@ -296,20 +297,36 @@ Diagnosis ShmLeaked(const Facts& facts) {
   return diagnosis;
 }
 
+namespace {
+
+// The process with most descriptors of those that are near `bound` and had fewer before. The limit is the target's: one
+// that holds more has a limit of its own.
+const ProcessModel* NearestToBound(const RunModel& model, uint64_t bound) {
+  const ProcessModel* most = nullptr;
+  for (const ProcessModel& process : model.processes) {
+    const uint64_t peak = process.peak_descriptors.value_or(0);
+    if (peak < kNearFull * bound || peak > bound) continue;
+    if (peak < kAllButUsedUp * bound && process.descriptors_risen < kLeastRise * bound) continue;
+    if (most == nullptr || peak > *most->peak_descriptors) most = &process;
+  }
+  return most;
+}
+
+}  // namespace
+
 Diagnosis FdExhaustion(const Facts& facts) {
   const RunModel& model = facts.model;
   const LimitModel* limit = LimitOf(model, LimitKind::kDescriptors);
   if (limit == nullptr || limit->now.limit.value_or(0) == 0) return {};
-  const ProcessModel* most = nullptr;
-  for (const ProcessModel& process : model.processes) {
-    if (most == nullptr || process.peak_descriptors > most->peak_descriptors) most = &process;
-  }
-  const uint64_t peak = most == nullptr ? 0 : most->peak_descriptors.value_or(0), bound = *limit->now.limit;
-  // The limit is the target's: a process that holds more has one of its own.
+  const uint64_t bound = *limit->now.limit;
+  const ProcessModel* const near = NearestToBound(model, bound);
+  const ProcessModel* const most = near != nullptr                              ? near
+                                   : WillExceed(facts, LimitKind::kDescriptors) ? model.target()
+                                                                                : nullptr;
+  if (most == nullptr) return {};
+  const uint64_t peak = most->peak_descriptors.value_or(0);
   if (peak > bound) return {};
-  const bool near = peak >= kNearFull * bound;
-  if (!near && !WillExceed(facts, LimitKind::kDescriptors)) return {};
-  const pid_t pid = most == nullptr ? 0 : most->id.pid;
+  const pid_t pid = most->id.pid;
   uint64_t held = 0;
   for (const std::optional<ShmSample>* look : {&model.shm, &model.shm_peak}) {
     if (!*look) continue;

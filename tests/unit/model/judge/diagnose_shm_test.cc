@@ -241,20 +241,22 @@ TEST_CASE("left behind: seen twice, and enough of it to matter") {
   CHECK(ids(file).empty());
 }
 
-TEST_CASE("descriptors: near their limit in any process, or by the forecast") {
-  const auto model = [](uint64_t of_target, uint64_t of_worker) {
-    Sample sample = Tree({{LimitKind::kDescriptors, "RLIMIT_NOFILE", 1000, of_target}});
+TEST_CASE("descriptors: near their limit in any process where they rose, or by the forecast") {
+  const auto model = [](uint64_t of_target, uint64_t of_worker, uint64_t before = 5) {
+    Sample first = Tree({{LimitKind::kDescriptors, "RLIMIT_NOFILE", 1000, of_target}});
+    for (ProcessSample& process : first.processes) process.proc.descriptors = before;
+    Sample sample = {.t = absl::Seconds(1), .processes = first.processes};
     sample.processes[0].proc.descriptors = of_target;
     sample.processes[1].proc.descriptors = of_worker;
-    Sample later = {.t = absl::Seconds(1), .processes = sample.processes};
+    Sample later = {.t = absl::Seconds(2), .processes = first.processes};
     for (ProcessSample& process : later.processes) process.proc.descriptors = 5;
-    for (Sample* one : {&sample, &later}) {
+    for (Sample* one : {&first, &sample, &later}) {
       for (ProcessSample& process : one->processes) process.proc.anon_pages = 1;
     }
     ShmSegment held = Torch(1, 0);
     held.opened_by = {101};
     sample.shm = Look({held});
-    return Of({sample, later});
+    return Of({first, sample, later});
   };
   CHECK(IdsOf(model(400, 400)).empty());
   CHECK(IdsOf(model(799, 799)).empty());
@@ -266,6 +268,12 @@ TEST_CASE("descriptors: near their limit in any process, or by the forecast") {
   CHECK(absl::StrContains(DiagnosesOf(worker)[0].summary, "The worker 101 used up to 90 % of its file descriptors: "));
   // It has a limit of its own, and nobody knows which.
   CHECK(IdsOf(model(10, 3000)).empty());
+  CHECK(DiagnosesOf(model(900, 3000))[0].pids == std::vector<pid_t>{100});
+  // As many all the time are well, unless there is next to no room.
+  CHECK(IdsOf(model(850, 10, 850)).empty());
+  CHECK(IdsOf(model(850, 10, 840)).empty());
+  CHECK(IdsOf(model(850, 10, 820)) == Ids{"fd-exhaustion"});
+  CHECK(IdsOf(model(960, 10, 960)) == Ids{"fd-exhaustion"});
   const Run climbing = model(300, 10);
   Findings findings = Judge(climbing, Detail::kTick);
   const Facts facts = FactsOf(climbing, findings);
