@@ -319,7 +319,10 @@ void Append(const Sample& sample, RunModel* model) {
     if (known == model->limits.end()) known = model->limits.insert(known, LimitModel{});
     known->now = limit;
     known->peak = std::max(known->peak, limit.used);
-    known->peak_ratio = std::max(known->peak_ratio, limit.ratio().value_or(0));
+    if (const double ratio = limit.ratio().value_or(0); ratio >= known->peak_ratio) {
+      known->peak_ratio = ratio;
+      known->peak_t = sample.t;
+    }
   }
   AppendWorkersPeak(sample.t, model->t, model);
   model->losses = sample.losses;

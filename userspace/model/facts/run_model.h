@@ -145,6 +145,7 @@ struct LimitModel {
   LimitSample now;
   uint64_t peak = 0;
   double peak_ratio = 0;  // against the limit of that moment, which may have changed since
+  absl::Duration peak_t;  // when it was last as full as that
 };
 
 // The moment at which the workers had most private memory together, and what that was. Bytes; what is neither copied

@@ -1,4 +1,4 @@
-// Diagnoses of shared memory and of the descriptors that stand for it.
+// Diagnoses of shared memory.
 #include <signal.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace cowprof {
 namespace {
 
 constexpr double kFull = 0.99, kNearFull = 0.8;
-constexpr double kAllButUsedUp = 0.95, kLeastRise = 0.02;  // of descriptors: fewer are well if they don't rise
-constexpr double kHalfFull = 0.5;                          // below that, what fills it may as well stop
+constexpr absl::Duration kAtThatTime = absl::Seconds(2);  // from a bus error to a sample that tells of it
+constexpr double kHalfFull = 0.5;                         // below that, what fills it may as well stop
 constexpr uint64_t kLooksToBelieve = 2;  // that a segment has no owner: it may change hands during a look
 constexpr double kLeakShare = 0.001;     // of the capacity; less is not a finding
 constexpr uint64_t kLeastLeaked = 8 << 20;
@@ -42,24 +42,37 @@ bool WillExceed(const Facts& facts, LimitKind kind) {
       [kind](const LimitForecast& limit) { return limit.now.kind == kind && limit.outlook == Outlook::kWillExceed; });
 }
 
-// Whether a write to shared memory found no room: SIGBUS inside a file of that mount or, if the file is unknown, when
-// the mount was nearly full at some time.
-bool WriteFailed(const RunModel& model, const Event& event) {
+// A bus error at an address of which the file is not known.
+bool IsOfUnknownFile(const Event& event) {
   const auto* delivered = event.As<SignalDelivered>();
-  if (delivered == nullptr || delivered->signal != SIGBUS) return false;
-  const std::optional<FaultFile>& file = delivered->file;
-  if (!file) return PeakRatio(model, LimitKind::kShm) >= kNearFull;
-  const bool on_mount = !model.shm || file->device == model.shm->device;
-  return file->in_memory && on_mount && !file->is_beyond_end(model.info.page_bytes);
+  return delivered != nullptr && delivered->signal == SIGBUS && delivered->code == BUS_ADRERR && !delivered->file;
+}
+
+// Whether a write to shared memory found no room: SIGBUS inside a file of that mount or, if the file is unknown, while
+// the mount was full.
+bool WriteFailed(const RunModel& model, const Event& event) {
+  if (IsOfUnknownFile(event)) {
+    const LimitModel* limit = LimitOf(model, LimitKind::kShm);
+    return limit != nullptr && limit->peak_ratio >= kFull && absl::AbsDuration(event.t - limit->peak_t) <= kAtThatTime;
+  }
+  const auto* delivered = event.As<SignalDelivered>();
+  if (delivered == nullptr || delivered->signal != SIGBUS || !delivered->file) return false;
+  const FaultFile& file = *delivered->file;
+  const bool on_mount = !model.shm || file.device == model.shm->device;
+  return file.in_memory && on_mount && !file.is_beyond_end(model.info.page_bytes);
+}
+
+template <typename Is>
+std::vector<pid_t> PidsWith(const RunModel& model, Is is) {
+  std::vector<pid_t> pids;
+  for (const ProcessModel& process : model.processes) {
+    if (std::any_of(process.signals.begin(), process.signals.end(), is)) pids.push_back(process.id.pid);
+  }
+  return pids;
 }
 
 std::vector<pid_t> FailedWriters(const RunModel& model) {
-  std::vector<pid_t> pids;
-  for (const ProcessModel& process : model.processes) {
-    const auto failed = [&](const Event& event) { return WriteFailed(model, event); };
-    if (std::any_of(process.signals.begin(), process.signals.end(), failed)) pids.push_back(process.id.pid);
-  }
-  return pids;
+  return PidsWith(model, [&](const Event& event) { return WriteFailed(model, event); });
 }
 
 bool FullOfFiles(const RunModel& model) { return PeakRatio(model, LimitKind::kShmInodes) >= kFull; }
@@ -205,8 +218,10 @@ Diagnosis ShmFull(const Facts& facts) {
       FullOfFiles(model)
           ? absl::StrCat("/dev/shm ran short of inodes (up to ", Percent(PeakRatio(model, LimitKind::kShmInodes)),
                          " in use): without a free one, no file can be created.")
-          : "/dev/shm was full: a write that finds no room gets SIGBUS, or a RuntimeError from torch 2.10 on, and its "
-            "worker is lost.";
+      : facts.dataloader()
+          ? "/dev/shm was full: a write that finds no room gets SIGBUS, or a RuntimeError from torch 2.10 on, and its "
+            "worker is lost."
+          : "/dev/shm was full: the first touch of a mapped page gets SIGBUS, and an allocation fails (ENOSPC).";
   for (const pid_t pid : failed)
     diagnosis.evidence.insert(diagnosis.evidence.begin(),
                               absl::StrCat(RoleText(model, pid), " got SIGBUS writing to shared memory"));
@@ -226,6 +241,11 @@ Diagnosis ShmNearFull(const Facts& facts) {
                                           facts.dataloader() ? "a batch that does not fit kills its worker."
                                                              : "a write that finds no room kills its process (SIGBUS).")
                            : absl::StrCat("/dev/shm is filling up, ", use, " so far: at this rate it will be full.");
+  for (const pid_t pid : PidsWith(facts.model, IsOfUnknownFile)) {
+    diagnosis.evidence.insert(diagnosis.evidence.begin(),
+                              absl::StrCat(RoleText(facts.model, pid),
+                                           " got SIGBUS, in which file is not known: it may have been full then"));
+  }
   return diagnosis;
 }
 
@@ -294,70 +314,6 @@ Diagnosis ShmLeaked(const Facts& facts) {
             "with SIGTERM, or use the file_descriptor strategy."
           : "They come from runs that were killed with all their processes, or from shared memory that was never "
             "unlinked: end runs with SIGTERM."};
-  return diagnosis;
-}
-
-namespace {
-
-// The process with most descriptors of those that are near `bound` and had fewer before. The limit is the target's: one
-// that holds more has a limit of its own.
-const ProcessModel* NearestToBound(const RunModel& model, uint64_t bound) {
-  const ProcessModel* most = nullptr;
-  for (const ProcessModel& process : model.processes) {
-    const uint64_t peak = process.peak_descriptors.value_or(0);
-    if (peak < kNearFull * bound || peak > bound) continue;
-    if (peak < kAllButUsedUp * bound && process.descriptors_risen < kLeastRise * bound) continue;
-    if (most == nullptr || peak > *most->peak_descriptors) most = &process;
-  }
-  return most;
-}
-
-}  // namespace
-
-Diagnosis FdExhaustion(const Facts& facts) {
-  const RunModel& model = facts.model;
-  const LimitModel* limit = LimitOf(model, LimitKind::kDescriptors);
-  if (limit == nullptr || limit->now.limit.value_or(0) == 0) return {};
-  const uint64_t bound = *limit->now.limit;
-  const ProcessModel* const near = NearestToBound(model, bound);
-  const ProcessModel* const most = near != nullptr                              ? near
-                                   : WillExceed(facts, LimitKind::kDescriptors) ? model.target()
-                                                                                : nullptr;
-  if (most == nullptr) return {};
-  const uint64_t peak = most->peak_descriptors.value_or(0);
-  if (peak > bound) return {};
-  const pid_t pid = most->id.pid;
-  uint64_t held = 0;
-  for (const std::optional<ShmSample>* look : {&model.shm, &model.shm_peak}) {
-    if (!*look) continue;
-    const auto holds = [pid](const ShmSegment& segment) {
-      return segment.kind == SegmentKind::kTorch &&
-             std::find(segment.opened_by.begin(), segment.opened_by.end(), pid) != segment.opened_by.end();
-    };
-    held = std::max<uint64_t>(held, std::count_if((*look)->segments.begin(), (*look)->segments.end(), holds));
-  }
-  Diagnosis diagnosis = {.id = "fd-exhaustion", .confidence = near ? 0.9 : 0.7, .harm = Harm::kLimit, .pids = {pid}};
-  diagnosis.summary = absl::StrCat(absl::StrCat("The ", RoleText(model, pid)), " used up to ",
-                                   Percent(static_cast<double>(peak) / bound), " of its file descriptors",
-                                   near ? "" : ", and their number is rising", ": once they are used up, open()",
-                                   facts.dataloader() ? ", or the next batch," : "", " fails (Too many open files).");
-  diagnosis.evidence = {absl::StrCat(HumanCount(peak), " of ", HumanCount(bound), " descriptors open (RLIMIT_NOFILE)")};
-  if (held > 0) {
-    diagnosis.evidence.push_back(
-        absl::StrCat("at least ", HumanCount(held),
-                     " of them are torch tensors in shared memory (file_descriptor strategy: one each)"));
-  }
-  if (held == 0 && !facts.dataloader()) {
-    diagnosis.advice = {"Close unused files: ls -l /proc/PID/fd lists the open ones.",
-                        "Raise the limit: ulimit -n 65536 before the start, docker run --ulimit nofile=65536."};
-    return diagnosis;
-  }
-  diagnosis.advice = {
-      "Do not keep tensors that came from workers: clone what you collect over an epoch (or turn it into numpy or "
-      "numbers), so that the shared one is freed.",
-      "Raise the limit: ulimit -n 65536 before the start, docker run --ulimit nofile=65536.",
-      "Or call torch.multiprocessing.set_sharing_strategy('file_system'): it keeps no descriptors, but leaves names in "
-      "/dev/shm behind when a run is killed."};
   return diagnosis;
 }
 

@@ -40,8 +40,9 @@ constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {
     ParentUnshare,                                                                               // diagnose_parent.cc
     PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,   PickledArguments, BeforeAttach,  // diagnose_pickled.cc
     TrainerGrowth,                                                                               // diagnose_memory.cc
-    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked,    FdExhaustion,                    // diagnose_shm.cc
-    ForkHazards};                                                                                // diagnose_fork.cc
+    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked,                                     // diagnose_shm.cc
+    FdExhaustion,  // diagnose_descriptors.cc
+    ForkHazards};  // diagnose_fork.cc
 
 // Two functions may come to the same finding: report it once, with the evidence of both.
 void Add(Diagnosis diagnosis, std::vector<Diagnosis>* found) {

@@ -154,6 +154,7 @@ Diagnosis ShmFull(const Facts& facts);
 Diagnosis ShmNearFull(const Facts& facts);
 Diagnosis ShmUnlinked(const Facts& facts);
 Diagnosis ShmLeaked(const Facts& facts);
+// diagnose_descriptors.cc
 Diagnosis FdExhaustion(const Facts& facts);
 // diagnose_deaths.cc
 Diagnosis OomCgroup(const Facts& facts);

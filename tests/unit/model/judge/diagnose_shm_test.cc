@@ -71,7 +71,7 @@ ShmSegment Left(const std::string& name, uint64_t mib, uint64_t looks) {
 }
 
 Event Bus(std::optional<FaultFile> file) {
-  return {.index = 1, .what = SignalDelivered{.signal = SIGBUS, .file = file}};
+  return {.index = 1, .what = SignalDelivered{.signal = SIGBUS, .code = BUS_ADRERR, .file = file}};
 }
 
 }  // namespace
@@ -146,9 +146,32 @@ TEST_CASE("a write that failed says that it was full, whatever the samples saw")
   CHECK(ids(40, truncated).empty());
   CHECK(ids(40, on_disk).empty());
   CHECK(ids(40, memfd).empty());
-  // Where the file is not known: only if it was nearly full.
-  CHECK(ids(40, std::nullopt).empty());
-  CHECK(ids(60, std::nullopt) == Ids{"shm-full"});
+}
+
+TEST_CASE("a bus error in an unknown file is one of shared memory only while that is full") {
+  const auto run = [](uint64_t used_mib, absl::Duration later, int code = BUS_ADRERR) {
+    Event bus = Bus(std::nullopt);
+    bus.t = later;
+    bus.As<SignalDelivered>()->code = code;
+    return Of({Tree({Mount(used_mib)}), {.t = later, .events = {bus}, .limits = {Mount(9)}}});
+  };
+  const auto first = [&](uint64_t used_mib, absl::Duration later, int code = BUS_ADRERR) {
+    return DiagnosesOf(run(used_mib, later, code)).front();
+  };
+  CHECK(IdsOf(run(40, absl::Seconds(1))).empty());
+  const Diagnosis near = first(60, absl::Seconds(1));
+  CHECK(near.id == "shm-near-full");
+  CHECK(near.evidence[0] == "worker 101 got SIGBUS, in which file is not known: it may have been full then");
+  CHECK(first(64, absl::Seconds(1)).evidence[0] == "worker 101 got SIGBUS writing to shared memory");
+  CHECK_FALSE(absl::StrContains(TextOf(first(64, absl::Seconds(9))), "got SIGBUS"));
+  CHECK_FALSE(absl::StrContains(TextOf(first(60, absl::Seconds(1), /*code=*/0)), "got SIGBUS"));  // of kill(2)
+}
+
+TEST_CASE("a full /dev/shm says what torch does only where there is a DataLoader") {
+  Sample sample = Tree({Mount(64)});
+  CHECK_FALSE(absl::StrContains(DiagnosesOf(Of({sample}))[0].summary, "torch"));
+  sample.processes[1].framework = Framework::kDataLoader;
+  CHECK(absl::StrContains(DiagnosesOf(Of({sample}))[0].summary, "torch"));
 }
 
 TEST_CASE("by whom, and what would fit") {
