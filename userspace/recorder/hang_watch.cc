@@ -14,6 +14,8 @@ namespace {
 // enough to name a hang within 10 s.
 constexpr absl::Duration kLeastGap = absl::Milliseconds(900), kMostGap = absl::Seconds(3);
 constexpr double kGlanceShare = 0.001;
+// Of one round, some 20 ms: 64 workers with a pool of 64 threads each must not delay the sample.
+constexpr size_t kMostGlances = 2000;  // threads
 // Looks into processes: on average this share of a core; at once as much as some workers that hang together need. Half
 // of it is kept for processes of which all threads wait: workers with an idle pool of threads must not delay those.
 constexpr double kLookShare = 0.003;
@@ -155,6 +157,8 @@ void HangWatch::CheckHangs(const LivingProcess& process, const Glance& glance, W
 
 void HangWatch::GlanceAt(const LivingProcess& process, Watched* watched, Sample* sample) {
   absl::StatusOr<Glance> glance = GlanceAtThreads(proc_, process.id.pid);
+  watched->tried_t = sample->t;
+  glances_ += glance.ok() ? glance->size() : absl::IsResourceExhausted(glance.status()) ? kMostGlances : 1;
   if (absl::IsPermissionDenied(glance.status()) && !std::exchange(refused_, true)) {
     sample->events.push_back({.t = sample->t,
                               .what = Note{"who hangs is not told: not permitted to read what a process waits for "
@@ -187,11 +191,17 @@ void HangWatch::Run(const Processes& processes, Sample* sample) {
   }
   looked_this_tick_ = absl::ZeroDuration();
   if (sample->t >= next_glance_) {
-    const std::vector<const LivingProcess*> living = processes.by_index();
+    std::vector<std::pair<absl::Duration, const LivingProcess*>> living;  // by when they were last glanced at
     absl::flat_hash_set<ProcessId> ids;
-    for (const LivingProcess* process : living) {
-      Watched& watched = watched_[process->id];
+    for (const LivingProcess* process : processes.by_index()) {
+      living.emplace_back(watched_[process->id].tried_t, process);
       ids.insert(process->id);
+    }
+    absl::c_stable_sort(living, [](const auto& a, const auto& b) { return a.first < b.first; });
+    glances_ = 0;
+    for (const auto& [unused, process] : living) {
+      if (glances_ >= kMostGlances) break;
+      Watched& watched = watched_[process->id];
       if (IsForked(process->id.pid, &watched)) {
         GlanceAt(*process, &watched, sample);
       } else if (watched.forked && !watched.hangs.empty()) {  // another thread of it called exec

@@ -1,6 +1,7 @@
 // Finds forked processes that can never go on while they are recorded, and says so in samples. Glances at every thread
-// about once a second, and looks into a process only if a thread of it waits without timeout and has not moved between
-// two glances. A process in which nothing was found is not looked into again until it has moved.
+// about once a second, more rarely where there are thousands, and looks into a process only if a thread of it waits
+// without timeout and has not moved between two glances. A process in which nothing was found is not looked into again
+// until it has moved.
 //
 // Decides when to look and what that may cost; hang_look looks, model/judge/hangs.h judges.
 #ifndef COWPROF_RECORDER_HANG_WATCH_H_
@@ -34,13 +35,15 @@ class HangWatch {
   void Run(const Processes& processes, Sample* sample);
   // CPU time so far; has a bound of its own.
   absl::Duration cost() const { return cost_; }
+  // Threads that the last round glanced at.
+  size_t glances() const { return glances_; }
 
  private:
   using Glance = std::vector<ThreadGlance>;
   struct Watched {
     std::optional<bool> forked;  // and has not called exec since; absent: not asked yet
     Glance last;
-    absl::Duration last_t = -absl::InfiniteDuration();
+    absl::Duration last_t = -absl::InfiniteDuration(), tried_t = last_t;
     // By tid: the last glance at which it was elsewhere. Infinite past: it always was as it is now.
     absl::flat_hash_map<pid_t, absl::Duration> moved;
     Glance fruitless;       // as it was when nothing was found, often enough
@@ -65,6 +68,7 @@ class HangWatch {
   absl::flat_hash_map<ProcessId, Watched> watched_;
   absl::Duration next_glance_, cost_;
   absl::Duration look_allowance_ = absl::Seconds(1), allowed_t_, looked_this_tick_;
+  size_t glances_ = 0;
   bool refused_ = false;  // said once
 };
 
