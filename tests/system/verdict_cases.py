@@ -163,7 +163,7 @@ def forkserver_epochs(run):
 
 
 @case("trainer that leaks, and its healthy workers", "leak in the trainer", "trainer-growth",
-      r"^The trainer itself keeps growing, not its workers: it allocated .* MiB per second", packages=["python3-torch"])
+      r"^The trainer itself keeps growing by new memory, unlike its workers: it allocated .* MiB per second", packages=["python3-torch"])
 def trainer_leaks(run):
     run.python(LOADER, "array", "--start=fork", "--leak=10")
     run.attach(run.process.pid)
@@ -657,7 +657,7 @@ case("the parent reads, and its workers are idle", OTHERS, "parent-unshare",
      + at(SHARED, "rereads", "read"), never=rf"it wrote|{TORCH}")(
          shared("rereads", "planted: the parent reads 400,000 str, 2 workers sleep"))
 case("a shell runs a trainer that leaks", OTHERS, "trainer-growth",
-     r"^The process \d+ \(python3\S*\) keeps growing, not its workers: it allocated .*first touched at verdict_shared\.py:\d+ in grow", never="DataLoader|num_workers")(
+     r"^The process \d+ \(python3\S*\) kept growing by new memory, unlike its workers: it allocated .*first touched at verdict_shared\.py:\d+ in grow", never="DataLoader|num_workers")(
          shared("grows", "planted: 240 MiB in 12 s, kept below bash; 2 idle workers", "bash", "-c", '"$@"; true', "bash"))
 case("a Manager's server grows", OTHERS, "clean",
      r"^The workers share what they should\..* The helper \d+ \(multiprocessing's Manager\) allocated .*: a leak, unless it still loads",

@@ -302,12 +302,15 @@ Diagnosis TrainerGrowth(const Facts& facts) {
   Diagnosis diagnosis = {
       .id = "trainer-growth", .confidence = 0.8, .bytes = GrownUntil(facts.model.t, growing->grower, fresh)};
   const std::vector<Grower> growers = {std::move(growing->grower)};
+  const bool over = process.ended || facts.findings.forecast.ended;
+  // Workers that only copy grow, too.
+  const absl::string_view others = !growing->has_workers           ? ": a leak, unless it still loads its data. It"
+                                   : GrowingWorkers(facts).empty() ? " by new memory, unlike its workers: it"
+                                   : over                          ? ", as did its workers: it"
+                                                                   : ", as do its workers: it";
   diagnosis.summary =
-      absl::StrCat(SubjectOf(process, facts), " keeps growing",
-                   !growing->has_workers           ? ": a leak, unless it still loads its data. It"
-                   : GrowingWorkers(facts).empty() ? ", not its workers: it"
-                                                   : ", as do its workers: it",
-                   " allocated ", HumanBytes(SumOf(growers)), " of new memory ", RateOf(growers), ", and kept it",
+      absl::StrCat(SubjectOf(process, facts), over ? " kept growing" : " keeps growing", others, " allocated ",
+                   HumanBytes(SumOf(growers)), " of new memory ", RateOf(growers), ", and kept it",
                    TakeCulprit(growers, &diagnosis), LimitText(facts, &diagnosis), ".");
   AddGrowers(growers, &diagnosis);
   diagnosis.advice = {absl::StrCat("Look for what it keeps from step to step: ",
