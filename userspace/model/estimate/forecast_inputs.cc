@@ -110,7 +110,7 @@ void Remember(const Sample& sample, const RunModel& model, ForecastInputs* input
   uint64_t private_bytes = 0, ceiling_bytes = 0, workers_bytes = 0;
   size_t workers = 0;
   ForEachRow(model, [&](const ProcessModel& process) {
-    copied += static_cast<double>(process.inherited_copies()) * page_bytes;
+    if (process.is_worker()) copied += static_cast<double>(process.inherited_copies()) * page_bytes;
     if (process.ended) return;
     living_copies += CopiedBytes(process, page_bytes);
     fresh += (static_cast<double>(process.anonymous_pages()) - process.first_anonymous_pages()) *

@@ -16,7 +16,7 @@
 namespace cowprof {
 
 struct ForecastInputs {
-  Series copied_bytes;  // by all, ended ones too; falls only where copies turn out to be of files
+  Series copied_bytes;  // by workers, ended ones too; falls only where copies turn out to be of files, or roles change
   // Anonymous memory of living processes beyond what each had when first seen and took by starting, plus shared memory.
   Series new_bytes;
   // Use of each limit (indexed like RunModel::limits) beyond what living processes have copied and took by starting,

@@ -357,6 +357,21 @@ TEST_CASE("copies plateau: below the limit it is not met, above it the time is k
   CHECK(EtaOf(doomed) == Approx(-std::log(1 - 186.0 / 256) * 16'384 / 400 - 9).epsilon(0.3));
 }
 
+TEST_CASE("what the parent copies is not the pace of workers that have stopped") {
+  Story story;
+  Forecast forecast;
+  for (uint64_t i = 0; i < 40; ++i) {
+    Sample sample = {.processes = {Row(0, 100 * i, 20'000), Row(1, 1000, 20'000), Row(2, 1000, 20'000)}};
+    if (i == 0) sample.events = {Forked(0, /*target=*/true), Forked(1), Forked(2)};
+    if (i == 0) sample.processes[1].counts.copies = sample.processes[2].counts.copies = 0;
+    sample.limits = {Cgroup(160 * kMiB, 100 * kMiB)};
+    forecast = story.Add(std::move(sample));
+  }
+  REQUIRE(forecast.limits.size() == 1);
+  CHECK_FALSE(forecast.limits[0].eta);
+  CHECK_FALSE(forecast.plateau_eta_seconds);
+}
+
 TEST_CASE("the joint ceiling has each shared page once for each process that can copy it") {
   Shuffled story(1000, 8, 400);
   const Forecast forecast = story.Read(3, 10);
