@@ -285,10 +285,14 @@ std::set<int> LaunchersOf(const RunModel& model) {
   return launchers;
 }
 
+const char* WordOf(Role role) {
+  return role == Role::kOther ? "process" : role == Role::kPool ? NameOf(Role::kWorker) : NameOf(role);
+}
+
 std::string LabelOf(const ProcessModel& process, const RunModel& model) {
   const RankFacts* rank = RankOf(process, model);
   const Count number = rank != nullptr ? rank->rank : LocalRankOf(process, model);
-  std::string label = process.index == 0 && HasRanks(model) ? "launcher" : NameOf(process.role);
+  std::string label = process.index == 0 && HasRanks(model) ? "launcher" : WordOf(process.role);
   if (process.role == Role::kRank && number) return absl::StrCat(label, " ", *number);
   if (process.loader) absl::StrAppend(&label, " ", process.loader->worker_id);
   const ProcessModel* trainer = TrainerOf(process, model);

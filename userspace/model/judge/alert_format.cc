@@ -9,6 +9,7 @@
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/findings.h"
+#include "model/judge/post_mortem.h"
 #include "model/judge/top_contributor.h"
 #include "model/saturating.h"
 
@@ -31,8 +32,8 @@ std::string FormatCause(const std::string& cause, const ProcessModel& process) {
 std::string FormatTopContributor(const Alert& alert, const RunModel& model) {
   const ProcessModel* process = ProcessOf(alert, model);
   if (process == nullptr) return alert.cause.empty() ? "what grows is outside the recorded processes" : "";
-  const char* role = process->index == 0 ? "target" : NameOf(process->role);
-  return absl::StrCat(role, " ", process->id.pid, " grows most: ", FormatCause(alert.cause, *process));
+  const std::string name = process->index == 0 ? absl::StrCat("target ", process->id.pid) : NameOf(*process, model);
+  return absl::StrCat(name, " grows most: ", FormatCause(alert.cause, *process));
 }
 
 // A server has no checkpoint.

@@ -254,12 +254,7 @@ PostMortem Explained(const ProcessModel& process, const RunModel& model) {
 
 }  // namespace
 
-std::string NameOf(const ProcessModel& process) {
-  const char* const role = process.role == Role::kOther  ? "process"
-                           : process.role == Role::kPool ? NameOf(Role::kWorker)
-                                                         : NameOf(process.role);
-  return absl::StrCat(role, " ", process.id.pid);
-}
+std::string NameOf(const ProcessModel& process) { return absl::StrCat(WordOf(process.role), " ", process.id.pid); }
 
 std::string NameOf(const ProcessModel& process, const RunModel& model) {
   return LaunchersOf(model).contains(process.index) ? absl::StrCat("launcher ", process.id.pid) : NameOf(process);

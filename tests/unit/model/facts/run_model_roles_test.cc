@@ -397,6 +397,14 @@ TEST_CASE("slots: those that a pool is to have") {
   CHECK(SlotsOf(model).configured == 8u);
 }
 
+TEST_CASE("labels have the words of sentences") {
+  RunModel model;
+  model.processes = {{.index = 0}, {.index = 1, .parent = 0, .role = Role::kPool}, {.index = 2, .parent = 0}};
+  model.processes[2].role = Role::kOther;
+  CHECK(LabelOf(model.processes[1], model) == "worker");
+  CHECK(LabelOf(model.processes[2], model) == "process");
+}
+
 TEST_CASE("exits as wait(2) codes them") {
   CHECK(ExitOf(0).code == 0);
   CHECK_FALSE(ExitOf(0).signaled);

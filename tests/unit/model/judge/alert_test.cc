@@ -40,6 +40,7 @@ struct Scenario {
   bool plateau_known = true;
   Cause cause = Cause::kRefcount;  // of the copies
   int workers = 1;                 // that copy as much each; `used` and `copied` are of all
+  Role role = Role::kWorker;
   AlertSettings settings;
 };
 
@@ -87,7 +88,7 @@ class Player {
     const auto bytes = [](double mb) { return static_cast<uint64_t>(std::max(mb, 0.0) * kMb); };
     if (run_.worker_from >= 0 && t >= run_.worker_from) {
       if (model_.processes.size() == 1) {
-        model_.processes.push_back({.index = 1, .id = {200, 2}, .parent = 0, .role = Role::kWorker});
+        model_.processes.push_back({.index = 1, .id = {200, 2}, .parent = 0, .role = run_.role});
         model_.processes[1].started = absl::Seconds(run_.worker_from);
         model_.processes[1].execed = run_.spawned;
       }
@@ -173,6 +174,17 @@ TEST_CASE("a ramp of a worker is told before half of it is over, or half a minut
   CHECK(absl::StrContains(alerts[0].advice, "leak"));
   // Once for each rule.
   CHECK(alerts.size() <= 2);
+}
+
+TEST_CASE("who grows is named as in other sentences, not by a role of the recording") {
+  Scenario run = {.used = [](double t) { return std::min(10 + 90 * t, 1000.0); }, .until = 11};
+  for (const auto& [role, name] : {std::pair(Role::kPool, "worker"), std::pair(Role::kOther, "process")}) {
+    run.role = role;
+    const std::vector<Alert> alerts = AlertsOf(run);
+    REQUIRE(!alerts.empty());
+    INFO(Told(alerts));
+    CHECK(absl::StrContains(alerts[0].text, absl::StrCat("; ", name, " 200 grows most: new memory")));
+  }
 }
 
 TEST_CASE("copies that do not fit are told, with their cause; those that fit are not") {
