@@ -36,11 +36,6 @@ std::string FormatTopContributor(const Alert& alert, const RunModel& model) {
   return absl::StrCat(name, " grows most: ", FormatCause(alert.cause, *process));
 }
 
-// A server has no checkpoint.
-bool HasCheckpoint(Framework framework) {
-  return framework != Framework::kGunicorn && framework != Framework::kCelery && framework != Framework::kNative;
-}
-
 // What new memory is depends on whose it is: of a helper or a forkserver nothing is known but that it grows.
 std::string NewMemoryAdvice(const ProcessModel* process, Framework framework) {
   if (process != nullptr && process->index == 0) {
@@ -116,12 +111,13 @@ std::vector<absl::string_view> IdsThatFit(const Alert& alert) {
 }
 
 // What helps at once, before what the finding advises.
-std::string AtOnce(const Alert& alert, Framework framework) {
+std::string AtOnce(const Alert& alert, const Findings& findings) {
   if (alert.kind == LimitKind::kShm || alert.kind == LimitKind::kShmInodes) {
-    return framework == Framework::kDataLoader ? "use fewer workers, a smaller batch or prefetch_factor now; then: "
-                                               : "use fewer workers now; then: ";
+    return findings.framework == Framework::kDataLoader
+               ? "use fewer workers, a smaller batch or prefetch_factor now; then: "
+               : "use fewer workers now; then: ";
   }
-  const bool leaks = alert.cause == kNewMemory || alert.index == 0, saves = HasCheckpoint(framework);
+  const bool leaks = alert.cause == kNewMemory || alert.index == 0, saves = findings.trains;
   if (leaks) return saves ? "write a checkpoint now; then: " : "";
   return absl::StrCat(saves ? "write a checkpoint now, " : "", "use fewer workers; then: ");
 }
@@ -139,7 +135,7 @@ void Explain(const Findings& findings, const Diagnosis& found, Alert* alert) {
   if (found.advice.empty()) return;
   const absl::string_view first = absl::StripSuffix(found.advice[0], ".");
   if (alert->kind != LimitKind::kDescriptors) {
-    alert->advice = absl::StrCat(AtOnce(*alert, findings.framework), first);
+    alert->advice = absl::StrCat(AtOnce(*alert, findings), first);
   } else {  // its two pieces are: what to do now, and the limit
     alert->advice = found.advice.size() < 2 ? std::string(first)
                                             : absl::StrCat(first, ". ", absl::StripSuffix(found.advice[1], "."));
@@ -179,7 +175,7 @@ std::string AlertText(const Alert& alert, double per_second, std::optional<doubl
 std::string AlertAdvice(const Alert& alert, const RunModel& model) {
   const Framework framework = FrameworkOf(model);
   const bool dataloader = framework == Framework::kDataLoader;
-  const char* const save = HasCheckpoint(framework) ? "write a checkpoint now; " : "";
+  const char* const save = Trains(model) ? "write a checkpoint now; " : "";
   switch (alert.kind) {
     case LimitKind::kShm:
       return absl::StrCat(

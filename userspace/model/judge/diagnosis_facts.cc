@@ -159,6 +159,10 @@ Framework FrameworkOf(const RunModel& model) {
   return *target->framework == Framework::kNative && python ? Framework::kFork : *target->framework;
 }
 
+bool Trains(const RunModel& model) {
+  return FrameworkOf(model) == Framework::kDataLoader || HasRanks(model) || JobOf(model).world_size.value_or(1) > 1;
+}
+
 // By the first process that has one: the target, unless that is a shell.
 bool HasOlderPython(const RunModel& model, int minor) {
   const auto first = absl::c_find_if(model.processes, [](const auto& process) { return !process.python.empty(); });

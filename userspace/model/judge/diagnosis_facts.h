@@ -59,6 +59,8 @@ struct Facts {
 };
 Facts FactsOf(const Run& run, const Findings& findings);
 Framework FrameworkOf(const RunModel& model);
+// Whether it trains, and so may write a checkpoint: it has a DataLoader or ranks, or is one.
+bool Trains(const RunModel& model);
 // Whether the program's Python is known to be older than 3.`minor`, and so lacks what came with that.
 bool HasOlderPython(const RunModel& model, int minor);
 // "multiprocessing.shared_memory" (from 3.8 on), or what there was before.

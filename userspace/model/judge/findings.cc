@@ -32,6 +32,7 @@ void JudgeScreen(const Run& run, Findings* findings) {
     if (process.ended) findings->ends.emplace(process.index, PostMortemOf(process, run.model));
   }
   findings->framework = FrameworkOf(run.model);
+  findings->trains = Trains(run.model);
   findings->diagnoses = Diagnose(run, *findings);
   findings->peak = PeakSplitOf(run.model);
   findings->headline = HeadlineOf(run, *findings);

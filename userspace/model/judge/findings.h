@@ -51,6 +51,7 @@ struct Findings {
   PeakSplit peak;
   Headline headline;
   Framework framework = Framework::kFork;  // of most workers; kFork: nothing else is known
+  bool trains = false;                     // has a DataLoader, or ranks
   std::string verdict;  // the headline, and a few sentences: the workers' peak, the nearest limit, the forecast
 
   // With Detail::kReport only.

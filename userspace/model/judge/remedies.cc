@@ -181,7 +181,8 @@ void AddStartMethods(const Facts& facts, Remedies* out) {
 void AddFewerWorkers(const Facts& facts, Remedies* out) {
   const WorkersPeak& peak = facts.model.workers_peak;
   const size_t workers = peak.fresh_bytes.size();
-  if (workers < 2 || peak.bytes < kWorthSaying) return;
+  // How many processes a native server forks, such as redis, is often not a setting.
+  if (workers < 2 || peak.bytes < kWorthSaying || facts.native()) return;
   // What each of them had at its own peak, brought to what they had together.
   double least = HUGE_VAL, most = 0, sum = 0;
   for (const auto& [index, fresh] : peak.fresh_bytes) {
@@ -198,7 +199,8 @@ void AddFewerWorkers(const Facts& facts, Remedies* out) {
       {.id = "fewer-workers",
        .action = absl::StrCat("One worker fewer (", workers - 1, " instead of ", workers, ")"),
        .saves = Estimate{.low = least * scale, .best = static_cast<double>(peak.bytes) / workers, .high = most * scale},
-       .cost = "Loading takes correspondingly longer if the program waits for it.",
+       .cost = absl::StrCat(facts.dataloader() ? "Loading" : "Work",
+                            " takes correspondingly longer if the program waits for it."),
        .rests_on = "what the workers had each at their peak; if what one leaves is copied by the others, less"});
 }
 

@@ -546,9 +546,13 @@ TEST_CASE("a server has no checkpoint and no batches") {
   };
   for (ProcessModel& process : model.processes) process.framework = Framework::kDataLoader;
   for (const char* word : {"checkpoint", "batch", "prefetch_factor", "torch"}) CHECK(absl::StrContains(all(), word));
-  for (ProcessModel& process : model.processes) process.framework = Framework::kGunicorn;
-  for (const char* word : {"checkpoint", "batch", "prefetch_factor", "torch"})
-    CHECK_FALSE(absl::StrContains(all(), word));
+  for (const Framework other : {Framework::kGunicorn, Framework::kPool, Framework::kExecutor, Framework::kFork}) {
+    for (ProcessModel& process : model.processes) process.framework = other;
+    for (const char* word : {"checkpoint", "batch", "prefetch_factor", "torch"})
+      CHECK_FALSE(absl::StrContains(all(), word));
+  }
+  model.processes[1].role = Role::kRank;  // as under torchrun
+  CHECK(absl::StrContains(all(), "checkpoint"));
 }
 
 TEST_CASE("an alert says what the first finding says that fits its limit") {
@@ -573,7 +577,10 @@ TEST_CASE("an alert says what the first finding says that fits its limit") {
   CHECK(copies.headline == findings.headline.sentence);
   CHECK(copies.culprit == findings.diagnoses[0].culprit);
   CHECK(copies.text == "/job full, mostly at train.py:12 in f (str)");
-  CHECK(copies.advice == "write a checkpoint now, use fewer workers; then: Mend cow-refcount");
+  CHECK(copies.advice == "use fewer workers; then: Mend cow-refcount");
+  findings.trains = true;
+  CHECK(of(LimitKind::kHost, 1, "refcount").advice ==
+        "write a checkpoint now, use fewer workers; then: Mend cow-refcount");
   const Alert leak = of(LimitKind::kCgroupV2, 1, "new-memory");
   CHECK(leak.headline == "About new-memory-growth.");
   CHECK(!leak.culprit);

@@ -97,6 +97,10 @@ TEST_CASE("one worker fewer saves a worker's part", "[remedies]") {
   const Remedy* fewer = Find(remedies, "fewer-workers");
   REQUIRE(fewer != nullptr);
   CHECK(fewer->saves->best == Approx(100 * kMiB).epsilon(0.02));
+  CHECK(fewer->cost == "Work takes correspondingly longer if the program waits for it.");
+  Run native = Recorded(100, 0);
+  for (ProcessModel& process : native.model.processes) process.framework = Framework::kNative;
+  CHECK(Find(Judge(native).remedies, "fewer-workers") == nullptr);
 }
 
 TEST_CASE("where nothing was copied there is nothing to mend", "[remedies]") {
