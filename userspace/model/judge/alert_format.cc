@@ -163,7 +163,7 @@ std::string AlertText(const Alert& alert, double per_second, std::optional<doubl
   std::string text = alert.rule == AlertRule::kEta
                          ? absl::StrCat(FormatLimit(limit), " full in about ", HumanDuration(*alert.eta), ": ", use)
                          : absl::StrFormat("%s %.0f %% full: %s", FormatLimit(limit), 100 * *limit.ratio(), use);
-  if (per_second > 0) absl::StrAppend(&text, ", +", figure(SaturatingCast(per_second)), "/s");
+  if (per_second >= 1) absl::StrAppend(&text, ", +", figure(SaturatingCast(per_second)), "/s");
   if (alert.rule == AlertRule::kRatio && alert.eta) absl::StrAppend(&text, ", full in ", HumanDuration(*alert.eta));
   if (alert.eta && most_copies)
     absl::StrAppend(&text, " if copying goes on (at most ", figure(SaturatingCast(*most_copies)), " more)");

@@ -10,12 +10,14 @@
 namespace cowprof {
 namespace {
 
-// Rounds, since nobody plans by tenths of a second: "40 s", "12 min", "3 h".
+// Rounds down, to two digits or more: "40 s", "1.5 min", "12 min", "3.2 h". Who plans by it must not be late.
 std::string About(double seconds) {
-  if (seconds < 90) return absl::StrFormat("%.0f s", std::max(seconds, 1.0));
-  if (seconds < 90 * 60) return absl::StrFormat("%.0f min", seconds / 60);
-  return seconds < 48 * 3600 ? absl::StrFormat("%.0f h", seconds / 3600)
-                             : absl::StrFormat("%.0f days", seconds / 86400);
+  const auto in = [](double value, const char* unit) {
+    return absl::StrFormat("%g %s", value < 10 ? std::floor(10 * value) / 10 : std::floor(value), unit);
+  };
+  if (seconds < 90) return absl::StrFormat("%.0f s", std::floor(std::max(seconds, 1.0)));
+  if (seconds < 90 * 60) return in(seconds / 60, "min");
+  return seconds < 48 * 3600 ? in(seconds / 3600, "h") : in(seconds / 86400, "days");
 }
 
 std::string Figure(const LimitSample& limit, double value) { return HumanAmount(limit.kind, SaturatingCast(value)); }

@@ -65,11 +65,12 @@ export function formatSeconds(seconds: number | null | undefined): string {
   return whole < 3600 ? `${minutes} min ${two(whole)} s` : `${Math.floor(whole / 3600)} h ${two(minutes)} min`;
 }
 
-// How long until something is expected, rounded as in the forecast's sentence: "40 s", "12 min", "3 h".
+// How long until something is expected, rounded down as in the forecast's sentence: "40 s", "1.5 min", "12 min", "3.2 h".
 export function formatEta(seconds: number): string {
-  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
-  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`;
-  return seconds < 48 * 3600 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} days`;
+  const down = (value: number): number => (value < 10 ? Math.floor(10 * value) / 10 : Math.floor(value));
+  if (seconds < 90) return `${Math.max(1, Math.floor(seconds))} s`;
+  if (seconds < 90 * 60) return `${down(seconds / 60)} min`;
+  return seconds < 48 * 3600 ? `${down(seconds / 3600)} h` : `${down(seconds / 86400)} days`;
 }
 
 // A duration that may be far below a second, such as CPU time.

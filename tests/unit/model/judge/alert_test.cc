@@ -601,6 +601,14 @@ TEST_CASE("an alert says what the first finding says that fits its limit") {
   CHECK(over[0].diagnosis.empty());
 }
 
+TEST_CASE("a pace that would read as none is left out") {
+  Alert alert = {.rule = AlertRule::kRatio, .kind = LimitKind::kDescriptors, .limit = 1000, .used = 960};
+  alert.eta = absl::Minutes(4);
+  const auto text = [&](double per_second) { return AlertText(alert, per_second, std::nullopt, RunModel()); };
+  CHECK(absl::StrContains(text(0.17), "960 of 1,000 used, full in 4 min"));
+  CHECK(absl::StrContains(text(1.2), "960 of 1,000 used, +1/s, full in 4 min"));
+}
+
 TEST_CASE("memory of somebody else has no culprit") {
   Scenario run = {.used = [](double t) { return std::min(100 + 45 * t, 1000.0); }, .worker_from = -1, .until = 20};
   run.settings = Only([](AlertRules* rules) { rules->ratio = 0.8; });

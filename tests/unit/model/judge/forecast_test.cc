@@ -423,6 +423,19 @@ TEST_CASE("what comes back from swap is not a leak, and one that goes to swap is
   CHECK(leak.unbounded_bytes_per_second == Approx(10.0 * kMiB).epsilon(0.05));
 }
 
+TEST_CASE("the time left is rounded down, and finely while it is short") {
+  const auto [seconds, words] = GENERATE(table<double, std::string>({{0.4, "1 s"},
+                                                                     {89.9, "89 s"},
+                                                                     {91, "1.5 min"},
+                                                                     {120, "2 min"},
+                                                                     {659, "10 min"},
+                                                                     {5401, "1.5 h"},
+                                                                     {47.9 * 3600, "47 h"},
+                                                                     {200'000, "2.3 days"}}));
+  const LimitForecast limit = {.now = Cgroup(1000 * kMiB, 100 * kMiB), .eta = absl::Seconds(seconds)};
+  CHECK(FormatLimitEta(limit, /*with_bound=*/false) == "cgroup /job full in about " + words);
+}
+
 TEST_CASE("descriptors are a limit like others, and copies are not charged to them") {
   Story story;
   Forecast forecast;
