@@ -241,6 +241,7 @@ Diagnosis ShmNearFull(const Facts& facts) {
                                           facts.dataloader() ? "a batch that does not fit kills its worker."
                                                              : "a write that finds no room kills its process (SIGBUS).")
                            : absl::StrCat("/dev/shm is filling up, ", use, " so far: at this rate it will be full.");
+  if (!near) return diagnosis;
   for (const pid_t pid : PidsWith(facts.model, IsOfUnknownFile)) {
     diagnosis.evidence.insert(diagnosis.evidence.begin(),
                               absl::StrCat(RoleText(facts.model, pid),
