@@ -118,7 +118,8 @@ bool IsFolder(const std::string& path) {
 
 absl::Status CheckIsNotRead(const std::string& output, const std::vector<std::string>& paths) {
   std::error_code missing;
-  for (const Operand& operand : Operands(paths)) {
+  std::vector<std::string> unread;  // folders, of which reading says more
+  for (const Operand& operand : Operands(paths, &unread)) {
     if (std::filesystem::equivalent(output, operand.path, missing))
       return absl::InvalidArgumentError(
           absl::StrCat("create ", output, ": it is a recording that is read; choose another name with --output"));
