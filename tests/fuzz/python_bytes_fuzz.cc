@@ -1,5 +1,6 @@
 // Parsers of CPython's bytes that do not follow pointers: line tables of all versions, the published table of offsets,
 // pool headers, an instruction, two versions of a page.
+#include <algorithm>
 #include <cstring>
 
 #include "fuzz.h"
@@ -27,6 +28,10 @@ void FuzzOffsets(FuzzedDataProvider* input) {
   const std::string table = input->ConsumeRemainingBytesAsString();
   const PythonLayout published = WithDebugOffsets(layout, table);
   Require(published.usable || published.reason[0] != '\0', "a reason if it is not usable");
+  const HeadBytes heads = HeadBytesOf(published);
+  Require(
+      !published.usable || std::max({heads.object, heads.type, heads.frame, heads.code, heads.string}) <= kMaxHeadBytes,
+      "offsets within what is read at once");
 }
 
 void FuzzPool(FuzzedDataProvider* input) {

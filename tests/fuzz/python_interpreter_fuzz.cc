@@ -1,5 +1,7 @@
 // Reads an interpreter whose memory is damaged: the interpreter, its threads, their frames and code objects, whether
 // its collector is on, the arguments of a DataLoader's worker. For every CPython version.
+#include <iterator>
+
 #include "hostile_memory.h"
 #include "python/duty.h"
 #include "python/frames.h"
@@ -7,6 +9,17 @@
 
 namespace cowprof {
 namespace {
+
+// Moves a field that is read together with others.
+void MoveField(PythonLayout* layout, FuzzedDataProvider* input) {
+  uint32_t* const fields[] = {&layout->object.type,   &layout->object.var_size,   &layout->type.name,
+                              &layout->type.flags,    &layout->frame.code,        &layout->frame.previous,
+                              &layout->frame.owner,   &layout->frame.instruction, &layout->code.filename,
+                              &layout->code.name,     &layout->code.line_table,   &layout->code.first_line,
+                              &layout->string.length, &layout->string.state,      &layout->string.ascii_data};
+  *fields[input->ConsumeIntegralInRange<size_t>(0, std::size(fields) - 1)] =
+      input->ConsumeIntegralInRange<uint32_t>(0, 16 << 20);
+}
 
 void ReadThreads(const Interpreter& interpreter, const HostileMemory& memory, FuzzedDataProvider* input) {
   CodeReader codes(interpreter, memory);
@@ -38,8 +51,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   PythonModule module = python.recording.module;
   if (input.ConsumeBool()) module.py_version = 0;
   if (input.ConsumeBool()) module.interp_head = module.thread_state_current = module.auto_tls_key = 0;
-  const absl::StatusOr<Interpreter> read = whole ? ReadInterpreter(module, memory) : python.interpreter;
+  absl::StatusOr<Interpreter> read = whole ? ReadInterpreter(module, memory) : python.interpreter;
   if (!read.ok() || !read->layout.usable) return 0;
+  if (input.ConsumeBool()) MoveField(&read->layout, &input);
   static_cast<void>(CollectorOn(*read, memory));
   static_cast<void>(HeadLayoutOf(*read));
   ReadThreads(*read, memory, &input);

@@ -27,7 +27,8 @@ struct StringHead {
   uint64_t data = 0;  // address
 };
 
-// nullopt if the bytes can't be the head of a compact string (PEP 393). Only subclasses of str have other strings.
+// `bytes`: as many as HeadBytes::string. nullopt if they can't be the head of a compact string (PEP 393). Only
+// subclasses of str have other strings.
 std::optional<StringHead> ParseStringHead(const PythonLayout& layout, uint64_t address, const char* bytes) {
   const StringOffsets& offsets = layout.string;
   uint32_t state;
@@ -104,7 +105,8 @@ namespace {
 // The index of the element of `objects` that is a str equal to `key`, or objects.size().
 size_t FindString(const PythonLayout& layout, const MemoryReader& memory, const std::vector<uint64_t>& objects,
                   absl::string_view key) {
-  const size_t bytes = layout.string.ascii_data + key.size();
+  const size_t head_size = HeadBytesOf(layout).string, bytes = head_size + key.size();
+  if (head_size > kMaxHeadBytes) return objects.size();
   std::vector<char> heads(bytes * objects.size());
   std::vector<ReadRequest> requests;
   std::vector<size_t> index;
@@ -131,8 +133,8 @@ size_t FindString(const PythonLayout& layout, const MemoryReader& memory, const 
 
 std::optional<std::string> ReadString(const PythonLayout& layout, const MemoryReader& memory, uint64_t address,
                                       size_t max_bytes) {
-  char bytes[96];
-  const size_t head_bytes = layout.string.ascii_data;
+  char bytes[kMaxHeadBytes];
+  const size_t head_bytes = HeadBytesOf(layout).string;
   if (!IsUserPointer(address) || head_bytes > sizeof(bytes) ||
       !memory.Read(address, absl::MakeSpan(bytes, head_bytes))) {
     return std::nullopt;

@@ -1,6 +1,7 @@
 // Knows the order of the table in each version, and the bounds that an entry must be within.
 #include "python/debug_offsets.h"
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 
@@ -119,6 +120,10 @@ PythonLayout WithDebugOffsets(PythonLayout layout, absl::Span<const char> bytes)
       return Unusable(layout, "its table of offsets has an impossible entry");
     }
     *row.field(&layout) = static_cast<uint32_t>(offset);
+  }
+  const HeadBytes heads = HeadBytesOf(layout);
+  if (std::max({heads.object, heads.type, heads.frame, heads.code, heads.string}) > kMaxHeadBytes) {
+    return Unusable(layout, "its table of offsets has an impossible entry");
   }
   const uint64_t gc = WordAt(bytes, kGcIndex[version]), collecting = WordAt(bytes, kCollectingIndex[version]);
   const uint64_t gc_bytes = WordAt(bytes, kGcSizeIndex[version]);

@@ -2,7 +2,6 @@
 // memory was reused, a garbage line table: each yields "unknown", never a loop or a crash.
 #include "python/frames.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "absl/container/flat_hash_set.h"
@@ -42,8 +41,8 @@ std::optional<std::string> ReadBytes(const PythonLayout& layout, const MemoryRea
 std::optional<CodeReader::Head> CodeReader::ReadHead(uint64_t code) const {
   const PythonLayout& layout = interpreter_.layout;
   const CodeOffsets& offsets = layout.code;
-  char bytes[256];
-  const size_t size = offsets.line_table + sizeof(uint64_t);
+  char bytes[kMaxHeadBytes];
+  const size_t size = HeadBytesOf(layout).code;
   if (!IsUserPointer(code) || size > sizeof(bytes) || !memory_.Read(code, absl::MakeSpan(bytes, size))) {
     return std::nullopt;
   }
@@ -125,6 +124,7 @@ std::optional<CodeLocation> CodeReader::Resolve(uint64_t code, uint64_t instruct
 std::vector<RawFrame> WalkFrames(const Interpreter& interpreter, const MemoryReader& memory, uint64_t thread_state) {
   const PythonLayout& layout = interpreter.layout;
   const FrameOffsets& offsets = layout.frame;
+  const size_t size = HeadBytesOf(layout).frame;
   std::vector<RawFrame> frames;
   auto next = ReadValue<uint64_t>(memory, thread_state + layout.thread.frame);
   if (next && layout.thread.frame_hop != kNoOffset) next = ReadValue<uint64_t>(memory, *next + layout.thread.frame_hop);
@@ -132,8 +132,7 @@ std::vector<RawFrame> WalkFrames(const Interpreter& interpreter, const MemoryRea
   for (size_t step = 0; step < kMaxSteps && frames.size() < kMaxFrames; ++step) {
     if (!next || !IsUserPointer(*next) || !seen.insert(*next).second) break;
     RawFrame frame{.frame = *next};
-    char bytes[192];
-    const size_t size = std::max({offsets.code, offsets.previous, offsets.instruction}) + sizeof(uint64_t) + 24;
+    char bytes[kMaxHeadBytes];
     if (size > sizeof(bytes) || !memory.Read(frame.frame, absl::MakeSpan(bytes, size))) break;
     frame.code = At<uint64_t>(bytes, offsets.code) & ~uint64_t{offsets.code_tag_mask};
     next = At<uint64_t>(bytes, offsets.previous);

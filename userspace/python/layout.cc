@@ -3,6 +3,7 @@
 // and 3.14.10 (x86-64); the free-threaded rows with Py_GIL_DISABLED against the last two.
 #include "python/layout.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <iterator>
 
@@ -224,7 +225,24 @@ constexpr PythonLayout kRows[] = {
      .preheader_flags = kManagedDict | kManagedWeakref},
 };
 
+uint32_t EndOf(uint32_t offset, uint32_t bytes) { return offset == kNone ? 0 : offset + bytes; }
+
 }  // namespace
+
+HeadBytes HeadBytesOf(const PythonLayout& layout) {
+  const ObjectOffsets& object = layout.object;
+  const TypeOffsets& type = layout.type;
+  const FrameOffsets& frame = layout.frame;
+  const CodeOffsets& code = layout.code;
+  const StringOffsets& string = layout.string;
+  const uint32_t of_object = std::max(object.refcount, object.type);
+  return {.object = of_object + 8,
+          .type = std::max({of_object, type.name, type.basic_size, type.item_size, type.flags}) + 8,
+          .frame = std::max(std::max({frame.code, frame.previous, frame.instruction}) + 8, EndOf(frame.owner, 1)),
+          .code = std::max({object.type + 8, object.var_size + 8, code.filename + 8, code.name + 8,
+                            EndOf(code.qualname, 8), code.line_table + 8, code.first_line + 4}),
+          .string = std::max({object.type + 8, string.length + 8, string.state + 4, string.ascii_data})};
+}
 
 PythonLayout Unusable(PythonLayout layout, const char* reason) {
   layout.usable = false;

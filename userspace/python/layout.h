@@ -87,6 +87,13 @@ struct PythonLayout {
   uint64_t preheader_flags = 0;
 };
 
+// What each reader reads of an object in one piece: from its start to the end of the last field that it needs.
+struct HeadBytes {
+  uint32_t object, type, frame, code, string;
+};
+HeadBytes HeadBytesOf(const PythonLayout& layout);
+inline constexpr uint32_t kMaxHeadBytes = 256;  // of any of them; a published table may claim more
+
 inline constexpr uint32_t kOldestMinor = 6;   // 3.6: the oldest
 inline constexpr uint32_t kNewestMinor = 14;  // 3.14: the newest version that has a row
 

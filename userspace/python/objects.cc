@@ -13,7 +13,6 @@ namespace {
 
 constexpr int kMaxMetaclassHops = 4;
 constexpr size_t kMaxCachedTypes = 1 << 16;
-constexpr size_t kMaxHeadBytes = 256;  // of a type object, up to tp_flags
 constexpr uint64_t kMaxBasicBytes = 16 << 20, kMaxItemBytes = 1 << 20;
 
 // Include/object.h, the same from 3.6 to 3.14.
@@ -32,7 +31,7 @@ std::optional<TypeReader::Head> TypeReader::ReadHead(uint64_t address) const {
   const TypeOffsets& offsets = interpreter_.layout.type;
   if (!IsUserPointer(address)) return std::nullopt;
   char bytes[kMaxHeadBytes];
-  const size_t size = offsets.flags + sizeof(uint64_t);
+  const size_t size = HeadBytesOf(interpreter_.layout).type;
   if (size > sizeof(bytes) || !memory_.Read(address, absl::MakeSpan(bytes, size))) return std::nullopt;
   return Head{WordAt(bytes, interpreter_.layout.object.type), WordAt(bytes, offsets.name),
               WordAt(bytes, offsets.basic_size), WordAt(bytes, offsets.item_size), WordAt(bytes, offsets.flags)};
@@ -102,8 +101,9 @@ std::optional<std::string> TypeReader::NameOf(uint64_t address) {
 std::optional<TypeInfo> TypeReader::TypeOfObject(uint64_t address) {
   const ObjectOffsets& object = interpreter_.layout.object;
   if (!IsUserPointer(address)) return std::nullopt;
-  char bytes[64];
-  if (!memory_.Read(address, absl::MakeSpan(bytes, object.type + sizeof(uint64_t)))) return std::nullopt;
+  char bytes[kMaxHeadBytes];
+  const size_t size = HeadBytesOf(interpreter_.layout).object;
+  if (size > sizeof(bytes) || !memory_.Read(address, absl::MakeSpan(bytes, size))) return std::nullopt;
   // Up to 3.11 the count is a word and never large; later its upper half has flags or nothing (Include/object.h,
   // Include/refcount.h). Free-threaded counts are split and biased: they reveal nothing.
   if (!interpreter_.layout.free_threaded) {

@@ -109,6 +109,12 @@ TEST_CASE("python: the comparison finds a wrong offset") {
     CHECK(is_found([](PythonLayout* l) { l->type.dict += 8; }));
     CHECK(is_found([](PythonLayout* l) { l->string.compact_data += 8; }));
     CHECK(is_found([](PythonLayout* l) { l->thread.thread_id += 8; }));
+    // Beyond what is read at once.
+    CHECK(is_found([](PythonLayout* l) { l->frame.owner = 4096; }));
+    CHECK(is_found([](PythonLayout* l) { l->code.first_line = 4096; }));
+    CHECK(is_found([](PythonLayout* l) { l->type.name = 4096; }));
+    CHECK(is_found([](PythonLayout* l) { l->string.state = 4096; }));
+    CHECK(is_found([](PythonLayout* l) { l->string.ascii_data = 16 << 20; }));
     if (interpreter->layout.code.adaptive != kNoOffset) {
       CHECK(is_found([](PythonLayout* l) { l->code.adaptive += 64; }));
     }
@@ -185,6 +191,23 @@ TEST_CASE("python: the table of offsets agrees with the row") {
       lie = table;
       lie[word * 8 + 5] = 1;  // an offset above 2^40
       if (minor == 13) CHECK_FALSE(WithDebugOffsets(row, lie).usable);
+    }
+    // Offsets beyond what is read at once, in structures that claim to be large: of frames, code, types and strings.
+    const auto set = [](std::string* table, size_t word, uint64_t value) { memcpy(&(*table)[word * 8], &value, 8); };
+    const bool has_14 = minor == 14;
+    std::string large = table;
+    for (const size_t word :
+         has_14 ? std::vector<size_t>{31, 39, 50, 52, 56, 77} : std::vector<size_t>{28, 34, 44, 46, 50, 67}) {
+      set(&large, word, 1 << 20);
+    }
+    CHECK(WithDebugOffsets(row, large).usable);
+    for (const size_t word :
+         has_14 ? std::vector<size_t>{32, 33, 34, 36, 40, 41, 42, 43, 44, 51, 53, 55, 58, 78, 79, 80}
+                : std::vector<size_t>{29, 30, 31, 33, 35, 36, 37, 38, 39, 45, 47, 49, 52, 68, 69, 70}) {
+      INFO(word);
+      lie = large;
+      set(&lie, word, 4096);
+      CHECK_FALSE(WithDebugOffsets(row, lie).usable);
     }
     for (size_t size = 0; size < 73 * 8; ++size) CHECK_FALSE(WithDebugOffsets(row, bytes.subspan(0, size)).usable);
     CHECK_FALSE(WithDebugOffsets(LayoutOf(minor == 13 ? 14 : 13, 0, false), bytes).usable);
