@@ -25,7 +25,8 @@ constexpr size_t kMaxNativeNameBytes = 512;  // of a mangled C++ class
 constexpr absl::Duration kFirstGapAfterExec = absl::Milliseconds(20), kFirstGap = absl::Seconds(1);
 constexpr absl::Duration kLongestGap = absl::Seconds(60);
 
-// PYTHONMALLOC=malloc, as set by programs that bring their own allocator: then no object lies in a pool.
+// PYTHONMALLOC=malloc, as set by programs that bring their own allocator: then no object lies in a pool. Only a hint:
+// allocators are also chosen when Python is built or embedded, and a program may overwrite its environment.
 bool UsesOtherAllocator(const ProcFs& proc, pid_t pid) {
   const std::string environment = proc.ReadHead(pid, "environ", kMaxEnvironmentBytes);
   const std::vector<absl::string_view> variables = absl::StrSplit(environment, '\0');
@@ -108,7 +109,8 @@ bool Program::Inspect(absl::Duration now) {
     return true;
   }
   interpreter_ = *std::move(found);
-  if (UsesOtherAllocator(proc_, memory_.first())) interpreter_.pool_bytes = 0;
+  const std::optional<bool> pools = UsesPools(interpreter_, memory_);
+  if (!pools.value_or(!UsesOtherAllocator(proc_, memory_.first()))) interpreter_.pool_bytes = 0;
   if (!interpreter_.layout.usable) {
     reason_ = interpreter_.layout.reason;
   } else if (interpreter_.free_threaded) {

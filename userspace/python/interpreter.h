@@ -36,7 +36,8 @@ struct Interpreter {
   // int: 1 while the main interpreter's collector runs. 0: unknown (3.6 stripped).
   uint64_t collecting_address = 0;
   uint64_t enabled_address = 0;  // int: 0 after gc.disable() in the main interpreter. 0: unknown, as above
-  uint64_t pool_bytes = 0;  // of a pymalloc pool: 4,096 up to 3.9, 16,384 since 3.10; 0: no pymalloc (free-threaded)
+  // Of a pymalloc pool, if objects are in pools (UsesPools()): 4,096 up to 3.9, 16,384 since 3.10; 0: free-threaded.
+  uint64_t pool_bytes = 0;
 
   // False: the interpreter is still starting (or finalizing); a 0 above may become known later.
   bool ready = false;

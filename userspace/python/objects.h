@@ -99,6 +99,9 @@ struct PoolBlock {
 // finds the block that contains `address`. nullopt: not a valid pool, or the address is behind its last block.
 std::optional<PoolBlock> ParsePool(absl::Span<const char> header, uint64_t address, uint64_t pool_bytes);
 
+// Whether small objects lie in pools, as sys.modules does: a dict that is made early and stays. nullopt: can't be read.
+std::optional<bool> UsesPools(const Interpreter& interpreter, const MemoryReader& memory);
+
 }  // namespace cowprof
 
 #endif  // COWPROF_PYTHON_OBJECTS_H_

@@ -227,4 +227,36 @@ TEST_CASE("python pools: what is no pool") {
   }
 }
 
+TEST_CASE("python pools: sys.modules says whether objects lie in them") {
+  constexpr uint64_t kInterpreter = 0x40000, kPool = 0x7f0000010000;
+  PythonMemory memory;
+  Interpreter& interpreter = memory.interpreter_;
+  const auto modules_at = [&](uint64_t address) {
+    memory.Word(kInterpreter + memory.layout().interpreter.modules, address);
+    memory.Word(address, 1);
+  };
+  interpreter.pool_bytes = 16384;
+  CHECK(UsesPools(interpreter, memory) == std::nullopt);
+  interpreter.main_interpreter = kInterpreter;
+  memory.Word(kInterpreter + memory.layout().interpreter.modules, 0);
+  CHECK(UsesPools(interpreter, memory) == std::nullopt);  // not made yet
+
+  memory.Add(kPool, PoolHeader(3, 0, 3, 48 + 10 * 64, 16384 - 64));  // blocks of 64 bytes, 10 of them used once
+  for (const uint64_t before : {16, 32, 48}) {
+    modules_at(kPool + 48 + 2 * 64 + before);
+    CHECK(UsesPools(interpreter, memory) == true);
+  }
+  modules_at(kPool + 48 + 2 * 64 + 8);  // not where a block's object begins
+  CHECK(UsesPools(interpreter, memory) == false);
+  modules_at(kPool + 48 + 10 * 64 + 16);  // never used
+  CHECK(UsesPools(interpreter, memory) == false);
+  memory.Add(kPool + 16384, std::string(48, '\x11'));  // another allocator's memory
+  modules_at(kPool + 16384 + 256);
+  CHECK(UsesPools(interpreter, memory) == false);
+  modules_at(kPool + 2 * 16384 + 4096);  // a heap that begins in the middle of what would be a pool
+  CHECK(UsesPools(interpreter, memory) == false);
+  interpreter.pool_bytes = 0;
+  CHECK(UsesPools(interpreter, memory) == false);
+}
+
 }  // namespace cowprof
