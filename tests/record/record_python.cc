@@ -77,7 +77,9 @@ int Fail(absl::string_view why) {
 absl::StatusOr<PythonModule> FindModule(const ProcFs& proc, pid_t pid, const Interpreter& interpreter) {
   const auto mappings = proc.ReadMaps(pid);
   if (!mappings.ok()) return mappings.status();
-  for (PythonModule module : FindPythonModules(proc, pid, *mappings)) {
+  absl::StatusOr<std::vector<PythonModule>> modules = FindPythonModules(proc, pid, *mappings);
+  if (!modules.ok()) return modules.status();
+  for (PythonModule& module : *modules) {
     if (module.code_type != interpreter.code_type) continue;
     module.path = module.path.substr(module.path.rfind('/') + 1);
     return module;

@@ -89,10 +89,20 @@ bool Program::Inspect(absl::Duration now) {
   next_look_ = now + gap_;
   gap_ = std::min(2 * gap_, kLongestGap);
   memory_.LookAgain();
-  absl::StatusOr<Interpreter> found = FindInterpreter(proc_, memory_.first(), memory_);
+  absl::StatusOr<Interpreter> found = FindInterpreter(proc_, memory_.first(), memory_, &without_python_);
+  if (!found.ok()) {
+    // One that has ended, or is about to, has no memory any more and may have been Python.
+    const absl::StatusOr<ProcStat> stat = proc_.ReadStat(memory_.first());
+    if (!stat.ok() || stat->is_exiting()) return false;
+  }
+  reason_.clear();
   if (absl::IsNotFound(found.status())) {
-    // A program that has ended may have been Python.
-    if (proc_.ReadStat(memory_.first()).ok()) python_ = Python::kNone;
+    python_ = Python::kNone;
+    return false;
+  }
+  if (absl::IsUnavailable(found.status())) {
+    python_ = Python::kNotKnownYet;
+    reason_ = std::string(found.status().message());
     return false;
   }
   // An old interpreter stores its version a little after it starts to run; one that never does is taken as it is. What
@@ -244,6 +254,7 @@ std::string PickleObstacle(const Program& program) {
     case Program::Python::kNone:
       return "it does not run Python";
     case Program::Python::kNotKnownYet:
+      if (!program.reason().empty()) return Printable(program.reason(), 300);
       return "its interpreter is still starting; try again";
     case Program::Python::kUnusable:
     case Program::Python::kReadable:

@@ -64,7 +64,7 @@ class Program {
   uint32_t image() const { return image_; }
   Python python() const { return python_; }
   const std::string& version() const { return interpreter_.version; }  // "3.11.2"; "" where there is none
-  const std::string& reason() const { return reason_; }                // why it is unusable
+  const std::string& reason() const { return reason_; }                // why it is unusable, or can't become known
   const Interpreter& interpreter() const { return interpreter_; }
   LineageMemory& memory() { return memory_; }
 
@@ -108,6 +108,7 @@ class Program {
   std::optional<cowprof_malloc> malloc_;
   Python python_ = Python::kNotKnownYet;
   std::string reason_;
+  FilesWithoutPython without_python_;
   std::optional<uint64_t> environ_address_;
   LineageMemory memory_{proc_};
   Interpreter interpreter_;

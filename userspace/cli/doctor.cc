@@ -71,7 +71,11 @@ PythonFacts ReadPython(pid_t pid) {
   program.Inspect(absl::ZeroDuration());
   const std::string note = NoteOnTarget(ProcFs(), pid);
   if (program.python() == Program::Python::kNotKnownYet) {
-    return {.version = "", .problem = "its interpreter is still starting", .note = note, .collector_on = {}};
+    const std::string& why = program.reason();
+    return {.version = "",
+            .problem = why.empty() ? "its interpreter is still starting" : why,
+            .note = note,
+            .collector_on = {}};
   }
   PythonFacts facts = {.version = program.version(),
                        .problem = program.reason(),

@@ -272,12 +272,15 @@ std::optional<bool> CollectorOn(const Interpreter& interpreter, const MemoryRead
   return *enabled == 1;
 }
 
-absl::StatusOr<Interpreter> FindInterpreter(const ProcFs& proc, pid_t pid, const MemoryReader& memory) {
+absl::StatusOr<Interpreter> FindInterpreter(const ProcFs& proc, pid_t pid, const MemoryReader& memory,
+                                            FilesWithoutPython* without) {
   const absl::StatusOr<std::vector<Mapping>> mappings = proc.ReadMaps(pid);
   if (!mappings.ok()) return mappings.status();
   absl::StatusOr<Interpreter> best =
       absl::NotFoundError(absl::StrCat("find CPython in process ", pid, ": no mapped file defines PyType_Type"));
-  for (const PythonModule& module : FindPythonModules(proc, pid, *mappings)) {
+  const absl::StatusOr<std::vector<PythonModule>> modules = FindPythonModules(proc, pid, *mappings, without);
+  if (!modules.ok()) return modules.status();
+  for (const PythonModule& module : *modules) {
     absl::StatusOr<Interpreter> interpreter = ReadInterpreter(module, memory);
     // With two of them in one process (a static program that loads libpython), use the one that was started.
     if (interpreter.ok() && interpreter->ready) return interpreter;

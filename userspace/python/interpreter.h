@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "python/layout.h"
 #include "python/memory_reader.h"
@@ -43,9 +45,14 @@ struct Interpreter {
   bool ready = false;
 };
 
-// NotFound: no Python in this process, or no process. FailedPrecondition: an unsupported Python, and why.
-// PermissionDenied: the process may not be read.
-absl::StatusOr<Interpreter> FindInterpreter(const ProcFs& proc, pid_t pid, const MemoryReader& memory);
+// Mapped files that were read and have no CPython, by device, inode and address.
+using FilesWithoutPython = absl::flat_hash_set<std::tuple<uint64_t, uint64_t, uint64_t>>;
+
+// NotFound: no Python in this process, or no process. FailedPrecondition: an unsupported Python, or one whose file
+// can't be opened, and why. Unavailable: not known, since the executable can't be opened. PermissionDenied: the process
+// may not be read. `without`: what earlier calls for this image found, so that files are opened once; null: nothing.
+absl::StatusOr<Interpreter> FindInterpreter(const ProcFs& proc, pid_t pid, const MemoryReader& memory,
+                                            FilesWithoutPython* without = nullptr);
 
 // gc.isenabled() of a process that runs `interpreter`; nullopt if that can't be read.
 std::optional<bool> CollectorOn(const Interpreter& interpreter, const MemoryReader& memory);
@@ -66,8 +73,11 @@ struct PythonModule {
   uint64_t bss_begin = 0, bss_end = 0;
 };
 
-// The modules of a process that define PyType_Type, most likely first. Empty: no Python.
-std::vector<PythonModule> FindPythonModules(const ProcFs& proc, pid_t pid, const std::vector<Mapping>& mappings);
+// The modules of a process that define PyType_Type, most likely first. Empty: no Python. Errors as above, only if none
+// was found.
+absl::StatusOr<std::vector<PythonModule>> FindPythonModules(const ProcFs& proc, pid_t pid,
+                                                            const std::vector<Mapping>& mappings,
+                                                            FilesWithoutPython* without = nullptr);
 
 // Pure over its reader. FailedPrecondition as above.
 absl::StatusOr<Interpreter> ReadInterpreter(const PythonModule& module, const MemoryReader& memory);

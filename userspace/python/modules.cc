@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "model/base_name.h"
 #include "python/interpreter.h"
@@ -85,11 +87,27 @@ std::vector<Mapping> MappedPrograms(const std::vector<Mapping>& mappings) {
   return programs;
 }
 
-std::optional<PythonModule> OpenModule(const ProcFs& proc, pid_t pid, const Mapping& program, bool is_executable) {
+absl::Status CanNotOpen(absl::string_view path) {
+  if (!absl::StrContains(BaseName(path), "libpython") && !absl::StartsWith(BaseName(path), "python")) {
+    return absl::UnavailableError(
+        absl::StrCat("its executable ", path, " can't be opened, so whether it runs Python is not known"));
+  }
+  const bool deleted = absl::EndsWith(path, " (deleted)");
+  return absl::FailedPreconditionError(
+      absl::StrCat("read CPython in ", path, ": ",
+                   deleted ? "a deleted file can't be opened without CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN"
+                           : "the file can't be opened"));
+}
+
+// nullopt: it has no CPython. The error is for an executable, or a file that is named like a CPython.
+absl::StatusOr<std::optional<PythonModule>> OpenModule(const ProcFs& proc, pid_t pid, const Mapping& program,
+                                                       bool is_executable) {
   std::vector<std::string> paths = PathsOfMapping(proc.PathOf(pid, ""), program);
   if (is_executable) paths.insert(paths.begin(), proc.PathOf(pid, "exe"));  // works even for a deleted file
+  bool is_read = false;
   for (const std::string& path : paths) {
     const absl::StatusOr<ElfFile> file = ElfFile::Open(path);
+    is_read |= absl::IsInvalidArgument(file.status());
     if (!file.ok()) continue;
     // A program that needs libpython has at most copies of its objects.
     for (const std::string& needed : file->needed()) {
@@ -97,26 +115,39 @@ std::optional<PythonModule> OpenModule(const ProcFs& proc, pid_t pid, const Mapp
     }
     return ReadModule(*file, program);
   }
-  return std::nullopt;
+  if (is_read) return std::nullopt;
+  return CanNotOpen(program.name);
 }
 
 }  // namespace
 
-std::vector<PythonModule> FindPythonModules(const ProcFs& proc, pid_t pid, const std::vector<Mapping>& mappings) {
+absl::StatusOr<std::vector<PythonModule>> FindPythonModules(const ProcFs& proc, pid_t pid,
+                                                            const std::vector<Mapping>& mappings,
+                                                            FilesWithoutPython* without) {
   const std::string executable = proc.ReadExecutable(pid);
   std::vector<Mapping> programs = MappedPrograms(mappings);
   std::stable_sort(programs.begin(), programs.end(), [&executable](const Mapping& a, const Mapping& b) {
     return RankOf(a, executable) < RankOf(b, executable);
   });
   std::vector<PythonModule> modules;
+  absl::Status unread;
   size_t others = 0;
   for (const Mapping& program : programs) {
     const int rank = RankOf(program, executable);
+    const FilesWithoutPython::value_type key = {program.device, program.inode, program.begin};
+    if (without != nullptr && without->contains(key)) continue;
     // Open other files only if no likely one has it: a process maps hundreds.
     if (rank == 2 && (!modules.empty() || ++others > kMaxOtherFiles)) break;
-    std::optional<PythonModule> module = OpenModule(proc, pid, program, program.name == executable);
-    if (module) modules.push_back(*std::move(module));
+    absl::StatusOr<std::optional<PythonModule>> module = OpenModule(proc, pid, program, program.name == executable);
+    if (!module.ok()) {
+      if (rank < 2 && unread.ok()) unread = module.status();
+    } else if (*module) {
+      modules.push_back(**std::move(module));
+    } else if (without != nullptr) {
+      without->insert(key);
+    }
   }
+  if (modules.empty() && !unread.ok()) return unread;
   return modules;
 }
 

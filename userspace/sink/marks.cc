@@ -26,7 +26,7 @@ std::string StartText(int index, const ProcessStarted& started, const RunModel& 
 }
 
 std::string PythonText(int index, const PythonFound& python, const RunModel& model) {
-  return absl::StrCat(Who(index, model), " runs Python ", python.version,
+  return absl::StrCat(Who(index, model), " runs Python", python.version.empty() ? "" : " ", python.version,
                       python.problem.empty() ? "" : absl::StrCat(", which can't be read: ", python.problem));
 }
 

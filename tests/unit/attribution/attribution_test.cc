@@ -73,6 +73,16 @@ TEST_CASE("attribution: a process that ended before anybody looked is not known 
   CHECK(setting.CausesOf(1) == Counts({{Cause::kUnknown, 9}}));
 }
 
+TEST_CASE("attribution: a zombie is not known to be no Python") {
+  Child child;
+  child.Kill();
+  Setting setting;
+  setting.Follow(1, child.pid());
+  setting.Learn();
+  setting.pull.causes = {{.serial = 1, .shape = COWPROF_SHAPE_UNREAD, .copies = 9}};
+  CHECK(setting.CausesOf(1) == Counts({{Cause::kUnknown, 9}}));
+}
+
 // ---- Trust ----
 
 TEST_CASE("attribution: an instruction with one cause is trusted after enough looks, once") {
