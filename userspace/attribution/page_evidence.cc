@@ -46,11 +46,12 @@ cowprof_shape ShapeOf(PageDiff diff, bool heads, bool tracked, Collected collect
       return COWPROF_SHAPE_HASH;
     case PageDiff::kGcHeaderOnly:
       return COWPROF_SHAPE_COLLECTION;
-    case PageDiff::kIdentical:
     case PageDiff::kRefcountOnly:
+      return COWPROF_SHAPE_REFCOUNT;
+    case PageDiff::kIdentical:
       break;
   }
-  // A reference count went up, and mostly down again; or a collection wrote to the header of every tracked object, and
+  // A reference count went up and down again; or a collection wrote to the header of every tracked object, and
   // restored it.
   if (!heads) return COWPROF_SHAPE_UNREAD;
   if (!tracked || collected == Collected::kNo) return COWPROF_SHAPE_REFCOUNT;

@@ -169,10 +169,10 @@ std::optional<bool> Program::CollectorOn(pid_t pid) const {
   return cowprof::CollectorOn(interpreter_, memory_.Of(pid));
 }
 
-// struct _gc_runtime_state: generation_stats[3] of three words each stands before `collecting`, from 3.6 to 3.14.
 std::optional<uint64_t> Program::FullCollections(pid_t pid) const {
-  if (interpreter_.collecting_address == 0) return std::nullopt;
-  const auto collections = ReadValue<uint64_t>(memory_.Of(pid), interpreter_.collecting_address - 24);
+  const uint64_t address = FullCollectionsAddress(interpreter_);
+  if (address == 0) return std::nullopt;
+  const auto collections = ReadValue<uint64_t>(memory_.Of(pid), address);
   return collections && *collections <= UINT32_MAX ? collections : std::nullopt;
 }
 

@@ -80,7 +80,7 @@ class Program {
 
   // gc.isenabled() in that process; nullopt if unknown.
   std::optional<bool> CollectorOn(pid_t pid) const;
-  // How often the collector has gone through all objects: gc.get_stats()[2]["collections"]; nullopt if unknown.
+  // How often the collector has gone through all objects; nullopt if unknown.
   std::optional<uint64_t> FullCollections(pid_t pid) const;
   bool IsCollecting(pid_t pid) const;  // false if unknown
   // The memory of that process alone, where another of its lineage may have something else.

@@ -272,6 +272,16 @@ std::optional<bool> CollectorOn(const Interpreter& interpreter, const MemoryRead
   return *enabled == 1;
 }
 
+uint64_t FullCollectionsAddress(const Interpreter& interpreter) {
+  // Since 3.7 struct _gc_runtime_state has generation_stats[3], of three words each, before `collecting`. 3.14.0 to
+  // 3.14.4 go through all objects in increments, which count as generation 1.
+  constexpr uint64_t kStatsOfOldest = 24;
+  const uint32_t minor = interpreter.layout.minor, micro = interpreter.version_hex >> 8 & 0xff;
+  const bool in_increments = minor == 14 && micro < 5;
+  if (interpreter.collecting_address == 0 || minor < 7 || in_increments) return 0;
+  return interpreter.collecting_address - kStatsOfOldest;
+}
+
 absl::StatusOr<Interpreter> FindInterpreter(const ProcFs& proc, pid_t pid, const MemoryReader& memory,
                                             FilesWithoutPython* without) {
   const absl::StatusOr<std::vector<Mapping>> mappings = proc.ReadMaps(pid);

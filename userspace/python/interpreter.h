@@ -57,6 +57,9 @@ absl::StatusOr<Interpreter> FindInterpreter(const ProcFs& proc, pid_t pid, const
 // gc.isenabled() of a process that runs `interpreter`; nullopt if that can't be read.
 std::optional<bool> CollectorOn(const Interpreter& interpreter, const MemoryReader& memory);
 
+// Where gc.get_stats()[2]["collections"] is, which counts how often the collector went through all objects. 0: unknown.
+uint64_t FullCollectionsAddress(const Interpreter& interpreter);
+
 // ---- Its two halves, for tests ----
 
 // What the ELF file says: addresses in the target, 0 where the symbol or section does not exist.

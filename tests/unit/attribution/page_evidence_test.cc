@@ -10,7 +10,8 @@ TEST_CASE("what differs says what was written") {
     CHECK(ShapeOf(PageDiff::kData, true, true, collected) == COWPROF_SHAPE_OUTSIDE);
     CHECK(ShapeOf(PageDiff::kHashOnly, true, false, collected) == COWPROF_SHAPE_HASH);
     CHECK(ShapeOf(PageDiff::kGcHeaderOnly, true, true, collected) == COWPROF_SHAPE_COLLECTION);
-    CHECK(ShapeOf(PageDiff::kRefcountOnly, true, false, collected) == COWPROF_SHAPE_REFCOUNT);
+    for (const bool tracked : {false, true})
+      CHECK(ShapeOf(PageDiff::kRefcountOnly, true, tracked, collected) == COWPROF_SHAPE_REFCOUNT);
   }
 }
 

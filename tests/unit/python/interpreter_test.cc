@@ -168,6 +168,22 @@ TEST_CASE("python interpreter: objects with a longer header are recognized") {
   CHECK(interpreter->layout.code.thread_local_code == 224);
 }
 
+TEST_CASE("python interpreter: where full collections are counted") {
+  Interpreter interpreter;
+  interpreter.collecting_address = 0x1000;
+  const auto address = [&](uint32_t minor, uint32_t micro) {
+    interpreter.layout.minor = minor;
+    interpreter.version_hex = 3u << 24 | minor << 16 | micro << 8 | 0xf0;
+    return FullCollectionsAddress(interpreter);
+  };
+  CHECK(address(6, 15) == 0);
+  for (const uint32_t minor : {7u, 8u, 11u, 13u}) CHECK(address(minor, 0) == 0x1000 - 24);
+  for (const uint32_t micro : {0u, 4u}) CHECK(address(14, micro) == 0);  // the incremental collector
+  for (const uint32_t micro : {5u, 10u}) CHECK(address(14, micro) == 0x1000 - 24);
+  interpreter.collecting_address = 0;
+  CHECK(address(11, 2) == 0);
+}
+
 TEST_CASE("python interpreter: a process without Python, and no process") {
   const ProcFs proc;
   ProgramFiles files;
