@@ -45,12 +45,13 @@ class PythonMemory : public RecordedMemory {
 
   // An ASCII str.
   void AddStr(uint64_t address, const std::string& text) {
-    Add(address, std::string(48, '\0'));
+    const uint32_t head = layout().string.ascii_data;
+    Add(address, std::string(head, '\0'));
     Word(address, 1);
     Word(address + layout().object.type, kStrType);
     Word(address + layout().string.length, text.size());
     Word(address + layout().string.state, 1 << 2 | 1 << 5 | 1 << 6);
-    Add(address + 48, text + '\0');
+    Add(address + head, text + '\0');
   }
 
   Interpreter interpreter_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
@@ -286,14 +287,22 @@ std::vector<LockReader::WithStatement> LockReader::WithStatementsOf(const Thread
 
 int LockReader::CountWithStatements(const ThreadState& thread, uint64_t address) {
   const PythonLayout& layout = interpreter_.layout;
+  const uint32_t head = layout.object.type + 8;
   absl::flat_hash_set<uint64_t> methods;
-  int plain = 0;
+  int unbound = 0;
   for (const RawFrame& frame : WalkFrames(interpreter_, memory_, thread.address)) {
+    uint64_t before = 0;
     for (const uint64_t slot : StackSlots(frame)) {
+      const uint64_t below = std::exchange(before, slot);
       if (!IsUserPointer(slot)) continue;
-      if (slot == address && layout.minor >= kParkingMinor) ++plain;
+      if (slot == address && layout.minor >= kParkingMinor) {
+        // 3.14: __exit__ of the class, then the lock. Elsewhere the lock may be an argument. d_type, d_name.
+        const auto type = types_.TypeOfObject(below);
+        const uint64_t name = ReadValue<uint64_t>(memory_, below + head + 8).value_or(0);
+        if (type && type->name == "method_descriptor" && ReadString(layout, memory_, name, kMaxNameBytes) == "__exit__")
+          ++unbound;
+      }
       // PyCFunctionObject: m_ml, m_self behind the head; a PyMethodDef begins with its name.
-      const uint32_t head = layout.object.type + 8;
       if (ReadValue<uint64_t>(memory_, slot + head + 8).value_or(0) != address) continue;
       const auto type = types_.TypeOfObject(slot);
       if (!type || type->name != "builtin_function_or_method") continue;
@@ -302,7 +311,7 @@ int LockReader::CountWithStatements(const ThreadState& thread, uint64_t address)
       if (ReadCString(memory_, name, 16) == "__exit__") methods.insert(slot);
     }
   }
-  return static_cast<int>(methods.size()) + (plain != 0 ? 1 : 0);
+  return static_cast<int>(methods.size()) + unbound;
 }
 
 }  // namespace cowprof

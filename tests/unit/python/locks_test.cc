@@ -1,0 +1,69 @@
+// Who is in a `with` statement of a lock, from the stacks of values of made-up frames. tests/system/test_hang.py tries
+// real processes.
+#include "python/locks.h"
+
+#include <catch2/catch.hpp>
+
+#include "python_memory.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kThread = 0x30000, kFrame = 0x31000, kCode = 0x32000, kLock = 0x33000, kOther = 0x34000;
+constexpr uint64_t kExit = 0x35000, kAcquire = 0x36000;
+constexpr uint64_t kLockType = 0x13000, kDescriptorType = 0x14000;
+
+// A thread of 3.14 in one frame, which has no locals.
+class Thread314 : public PythonMemory {
+ public:
+  Thread314() {
+    interpreter_.layout = LayoutOf(14, 5, false);
+    AddType(kLockType, kTypeType, "_thread.lock", kStaticFlags);
+    AddType(kDescriptorType, kTypeType, "method_descriptor", kStaticFlags);
+    for (const uint64_t lock : {kLock, kOther}) AddObject(lock, kLockType);
+    AddDescriptor(kExit, "__exit__");
+    AddDescriptor(kAcquire, "acquire");
+    AddObject(kCode, kCodeType);
+    Word(kCode + 64, 16);  // stack_size
+    Word(kThread + layout().thread.frame, kFrame);
+  }
+  int Count(const std::vector<uint64_t>& stack) {
+    const uint64_t bottom = kFrame + layout().frame.locals;
+    Add(kFrame, std::string(256, '\0'));
+    Word(kFrame, kCode);
+    Word(kFrame + 64, bottom + 8 * stack.size());                                  // stackpointer
+    for (size_t i = 0; i < stack.size(); ++i) Word(bottom + 8 * i, stack[i] | 1);  // _PyStackRef: borrowed
+    return LockReader(interpreter_, *this).CountWithStatements({.address = kThread}, kLock);
+  }
+
+ private:
+  void AddObject(uint64_t address, uint64_t type) {
+    Add(address, std::string(256, '\0'));
+    Word(address, 1);
+    Word(address + layout().object.type, type);
+  }
+  void AddDescriptor(uint64_t address, const std::string& name) {
+    AddObject(address, kDescriptorType);
+    Word(address + 24, address + 512);  // d_name
+    AddStr(address + 512, name);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("python locks: a with statement of 3.14 has the class's __exit__ below the lock") {
+  Thread314 thread;
+  CHECK(thread.Count({kExit, kLock}) == 1);
+  CHECK(thread.Count({kLock, kExit, kLock, kAcquire, kLock}) == 1);
+  CHECK(thread.Count({kExit, kLock, kExit, kLock}) == 2);
+}
+
+TEST_CASE("python locks: a lock that is only an argument is in no with statement") {
+  Thread314 thread;
+  CHECK(thread.Count({kAcquire, kLock}) == 0);          // lock.acquire(timeout=60)
+  CHECK(thread.Count({kCode, 0, kLock, kOther}) == 0);  // f(lock, g())
+  CHECK(thread.Count({kLock, kExit, kOther}) == 0);     // of another lock
+  CHECK(thread.Count({}) == 0);
+}
+
+}  // namespace cowprof
