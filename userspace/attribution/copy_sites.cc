@@ -33,9 +33,9 @@ int CopySites::NumberOf(const CopySiteRow& row, const Member& member) {
   const Key key = {row.image != 0 ? row.image : program.image(), row.shape, row.ip, row.type, row.stack};
   if (const auto known = known_.find(key); known != known_.end()) return known->second;
   program.memory().Prefer(member.id);
-  const NativeSymbol symbol = row.ip != 0 ? program.SymbolOf(row.ip) : NativeSymbol{};
+  const NativeSymbol symbol = (row.ip != 0 ? program.SymbolOf(row.ip) : std::nullopt).value_or(NativeSymbol{});
   CopySite copy_site = {
-      .cause = causes_->Of(program, row.image, row.shape, row.ip),
+      .cause = causes_->Of(program, member, row.image, row.shape, row.ip),
       .type = row.shape == COWPROF_SHAPE_COUNTED ? program.NativeTypeName(row.type) : program.TypeName(row.type),
       .module = symbol.module,
       .symbol = symbol.symbol,

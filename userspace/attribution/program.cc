@@ -61,6 +61,12 @@ bool LineageMemory::ReadIfPresent(uint64_t address, absl::Span<char> bytes) cons
   return !members_.empty() && Open(members_.front()).ReadIfPresent(address, bytes);
 }
 
+std::vector<pid_t> LineageMemory::pids() const {
+  std::vector<pid_t> pids;
+  for (size_t i = 0; i < std::min(members_.size(), kMostOpen); ++i) pids.push_back(members_[i].id.pid);
+  return pids;
+}
+
 void LineageMemory::Add(const ProcessId& id) { members_.push_back({.id = id}); }
 
 void LineageMemory::Remove(const ProcessId& id) {
@@ -224,29 +230,41 @@ std::optional<Frame> Program::FrameOf(const cowprof_frame& frame) {
   return Frame{location->file, location->function, location->line};
 }
 
-// Reads the mappings once more if the address is in none: a library may have been loaded since.
-NativeSymbol Program::SymbolOf(uint64_t ip) {
-  for (const bool fresh : {false, true}) {
-    if (symbols_ == nullptr || fresh) {
-      const pid_t pid = memory_.first();
-      absl::StatusOr<std::vector<Mapping>> mappings = proc_.ReadMaps(pid);
-      if (!mappings.ok()) return {};
-      symbols_ = std::make_unique<NativeSymbols>(*std::move(mappings), proc_.PathOf(pid, ""), elf_cache_);
-    }
-    if (std::optional<NativeSymbol> symbol = symbols_->Find(ip)) return *std::move(symbol);
+// Of the first member that still has memory.
+bool Program::ReadMappings() {
+  for (const pid_t pid : memory_.pids()) {
+    absl::StatusOr<std::vector<Mapping>> mappings = proc_.ReadMaps(pid);
+    if (!mappings.ok() || mappings->empty()) continue;
+    symbols_ = std::make_unique<NativeSymbols>(*std::move(mappings), proc_.PathOf(pid, ""), elf_cache_);
+    mapped_by_ = pid;
+    return true;
   }
-  return {};
+  return false;
 }
 
-WriteKind Program::KindOf(uint64_t ip) {
-  const auto [known, is_new] = kinds_.try_emplace(ip, WriteKind::kOther);
-  if (!is_new) return known->second;
+// Whether the first member has other code there than the one whose mappings are known: a library that it loaded after
+// the fork may lie where another process has another.
+bool Program::HasOtherCode(uint64_t ip) const {
+  std::array<char, kLongestInstruction> own, known;
+  return memory_.first() != mapped_by_ && memory_.Of(memory_.first()).Read(ip, absl::MakeSpan(own)) &&
+         memory_.Of(mapped_by_).Read(ip, absl::MakeSpan(known)) && own != known;
+}
+
+// Reads the mappings once more if the address is in none: a library may have been loaded since.
+std::optional<NativeSymbol> Program::SymbolOf(uint64_t ip) {
+  if ((symbols_ == nullptr || HasOtherCode(ip)) && !ReadMappings()) return std::nullopt;
+  if (std::optional<NativeSymbol> symbol = symbols_->Find(ip)) return symbol;
+  if (!ReadMappings()) return std::nullopt;
+  return symbols_->Find(ip).value_or(NativeSymbol{});
+}
+
+std::optional<WriteKind> Program::KindOf(uint64_t ip) {
+  if (const auto known = kinds_.find(ip); known != kinds_.end()) return known->second;
   std::array<uint8_t, kBytesBefore + kLongestInstruction> code = {};
-  if (memory_.Read(ip - kBytesBefore, absl::MakeSpan(reinterpret_cast<char*>(code.data()), code.size()))) {
-    const absl::Span<const uint8_t> bytes(code);
-    known->second = WriteKindOf(bytes.subspan(kBytesBefore), bytes.subspan(0, kBytesBefore));
-  }
-  return known->second;
+  if (!memory_.Read(ip - kBytesBefore, absl::MakeSpan(reinterpret_cast<char*>(code.data()), code.size())))
+    return std::nullopt;
+  const absl::Span<const uint8_t> bytes = code;
+  return kinds_[ip] = WriteKindOf(bytes.subspan(kBytesBefore), bytes.subspan(0, kBytesBefore));
 }
 
 std::string PickleObstacle(const Program& program) {

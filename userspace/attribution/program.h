@@ -39,6 +39,7 @@ class LineageMemory : public MemoryReader {
   void LookAgain() { files_ = {}; }  // for mapped files: a library may have been loaded since
   ProcessMemory Of(pid_t pid) const { return ProcessMemory(pid, proc_, &files_); }  // of one member alone
   pid_t first() const { return members_.empty() ? 0 : members_.front().id.pid; }
+  std::vector<pid_t> pids() const;  // of those that are read, in this order
 
  private:
   static constexpr size_t kMostOpen = 8;  // any few of hundreds of workers have what all have
@@ -96,10 +97,14 @@ class Program {
   std::string NativeTypeName(uint64_t virtual_table);
   // nullopt: an entry frame of the interpreter, not Python code. A Frame without a file: it can't be read (any more).
   std::optional<Frame> FrameOf(const cowprof_frame& frame);
-  NativeSymbol SymbolOf(uint64_t ip);
-  WriteKind KindOf(uint64_t ip);
+  // The code at `ip`, in the member that is preferred if it is still there. nullopt: nobody has it (any more).
+  std::optional<NativeSymbol> SymbolOf(uint64_t ip);
+  std::optional<WriteKind> KindOf(uint64_t ip);
 
  private:
+  bool ReadMappings();
+  bool HasOtherCode(uint64_t ip) const;
+
   uint32_t image_;
   ProcFs proc_;
   ElfCache* elf_cache_;
@@ -115,6 +120,7 @@ class Program {
   std::unique_ptr<TypeReader> types_;
   std::unique_ptr<CodeReader> codes_;
   std::unique_ptr<NativeSymbols> symbols_;
+  pid_t mapped_by_ = 0;  // whose mappings those are
   absl::flat_hash_map<uint64_t, WriteKind> kinds_;
 };
 

@@ -91,20 +91,16 @@ Program& Programs::OfRow(uint32_t image, const Member& member) const {
 
 WriteKind Programs::KindOf(uint32_t image, uint64_t ip) const {
   const auto program = programs_.find(image);
-  return program == programs_.end() ? WriteKind::kOther : program->second->KindOf(ip);
+  return program == programs_.end() ? WriteKind::kOther : program->second->KindOf(ip).value_or(WriteKind::kOther);
 }
 
-// A library that only a worker has loaded can be named while the worker is still there.
 void Programs::Locate(const SeenEvent& seen, SignalDelivered* delivered) {
   const auto serial = serials_.find(seen.process);
   if (serial == serials_.end()) return;
   const Member& member = members_.at(serial->second);
   Program& program = *member.program;
-  NativeSymbol symbol = program.SymbolOf(seen.ip);
-  if (symbol.module.empty()) {
-    program.memory().Prefer(member.id);
-    symbol = program.SymbolOf(seen.ip);
-  }
+  program.memory().Prefer(member.id);
+  const NativeSymbol symbol = program.SymbolOf(seen.ip).value_or(NativeSymbol{});
   if (!symbol.module.empty()) {
     delivered->module = symbol.module;
     delivered->symbol = symbol.symbol;

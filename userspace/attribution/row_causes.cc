@@ -1,4 +1,5 @@
-// Judges rows one by one; a cause once found for an image, a shape and an instruction is kept.
+// Judges rows one by one; a cause once found for an image, a shape and an instruction is kept, as long as the code
+// could be read.
 #include "attribution/row_causes.h"
 
 #include <algorithm>
@@ -9,14 +10,16 @@
 
 namespace cowprof {
 
-Cause RowCauses::Of(Program& program, uint32_t image, cowprof_shape shape, uint64_t ip) {
+Cause RowCauses::Of(Program& program, const Member& member, uint32_t image, cowprof_shape shape, uint64_t ip) {
   if (shape == COWPROF_SHAPE_UNREAD) return program.python() == Program::Python::kNone ? Cause::kData : Cause::kUnknown;
-  const auto [judged, is_new] = judged_.try_emplace({image, shape, ip}, Cause::kUnknown);
-  if (is_new) {
-    const std::string symbol = NeedsSymbol(shape) ? program.SymbolOf(ip).symbol : "";
-    judged->second = CauseOf(shape, program.KindOf(ip), symbol);
-  }
-  return judged->second;
+  const std::tuple<uint32_t, uint32_t, uint64_t> key = {image, shape, ip};
+  if (const auto judged = judged_.find(key); judged != judged_.end()) return judged->second;
+  program.memory().Prefer(member.id);
+  const std::optional<NativeSymbol> symbol = NeedsSymbol(shape) ? program.SymbolOf(ip) : NativeSymbol{};
+  const std::optional<WriteKind> kind = ip != 0 ? program.KindOf(ip) : WriteKind::kOther;
+  const Cause cause = CauseOf(shape, kind.value_or(WriteKind::kOther), symbol.value_or(NativeSymbol{}).symbol);
+  if (symbol && kind) judged_[key] = cause;
+  return cause;
 }
 
 Cause RowCauses::OfShape(uint32_t serial, cowprof_shape shape) const {
@@ -36,7 +39,7 @@ void RowCauses::Judge(const std::vector<FollowedProcess>& processes, const Pull&
   for (const CauseRow& row : pull.causes) {
     const Member* member = programs_->Find(row.serial);
     if (member == nullptr) continue;
-    const Cause cause = Of(programs_->OfRow(row.image, *member), row.image, row.shape, row.ip);
+    const Cause cause = Of(programs_->OfRow(row.image, *member), *member, row.image, row.shape, row.ip);
     causes[row.serial][static_cast<int>(cause)] += row.copies;
     if (Most& most = shapes_[{row.serial, row.shape}]; row.copies >= most.copies) most = {row.copies, cause};
     if (row.shape == COWPROF_SHAPE_UNREAD || row.shape == COWPROF_SHAPE_KERNEL || row.sampled) continue;

@@ -23,8 +23,8 @@ class RowCauses {
   // Fills the causes of the sample's processes, and lets the source trust instructions that always write the same.
   // `processes`: those of the pull.
   void Judge(const std::vector<FollowedProcess>& processes, const Pull& pull, Sample* sample);
-  // The cause of a copy by one instruction onto one shape.
-  Cause Of(Program& program, uint32_t image, cowprof_shape shape, uint64_t ip);
+  // The cause of a copy by one instruction onto one shape, in a process that ran the program then.
+  Cause Of(Program& program, const Member& member, uint32_t image, cowprof_shape shape, uint64_t ip);
   // The cause that most copies onto the shape had in the process, by the last pull.
   Cause OfShape(uint32_t serial, cowprof_shape shape) const;
   // No process runs these programs any more.

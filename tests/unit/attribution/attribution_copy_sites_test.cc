@@ -153,6 +153,31 @@ TEST_CASE("attribution: code that was mapped after the first look has its file's
   for (const int fd : {go[0], go[1], done[0], done[1]}) close(fd);
 }
 
+// As parent and worker that import different modules after the fork.
+TEST_CASE("attribution: code that processes map at one address is named by each one's file") {
+  const FixtureTree tree;
+  constexpr uint64_t kAt = 0x200000000000;
+  const auto mapped = [&tree](const std::string& name, char code) {
+    tree.Write(name, std::string(4096, code));
+    return [path = tree.root() + name] {
+      const void* at = mmap(reinterpret_cast<void*>(kAt), 4096, PROT_READ | PROT_EXEC,
+                            MAP_PRIVATE | MAP_FIXED_NOREPLACE, open(path.c_str(), O_RDONLY | O_CLOEXEC), 0);
+      if (at == MAP_FAILED) _exit(1);
+    };
+  };
+  Child parent(mapped("/parents.so", '\x90')), worker(mapped("/workers.so", '\xcc'));
+  Setting setting;
+  setting.Follow(1, parent.pid());
+  setting.Follow(2, worker.pid(), /*parent=*/1);
+  const auto module_of = [&](uint32_t serial, uint64_t ip) {
+    setting.faults.copy_sites = {{.serial = serial, .image = 1, .shape = COWPROF_SHAPE_OUTSIDE, .ip = ip, .copies = 1}};
+    const Sample sample = setting.ToldCopySites();
+    return sample.new_copy_sites.empty() ? "" : sample.new_copy_sites[0].module;
+  };
+  CHECK(module_of(1, kAt) == "parents.so");
+  CHECK(module_of(2, kAt + 64) == "workers.so");
+}
+
 // Names are looked up while the processes are there; the record may come much later.
 TEST_CASE("attribution: what was read several times is told once, with the latest counts") {
   Child child;
