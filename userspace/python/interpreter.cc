@@ -23,6 +23,7 @@ constexpr size_t kChunkBytes = 1 << 16;
 constexpr size_t kVersionTextBytes = 250;  // size of the buffer in Py_GetVersion(), Python/getversion.c
 constexpr uint64_t kReadyFlag = 1 << 12;   // Py_TPFLAGS_READY
 constexpr size_t kMaxThreadsToCheck = 64;
+constexpr size_t kMostFollowed = 32768;  // pointers in .bss; 3.6's method cache alone may have 8,192
 
 // glibc x86-64, 2.26 to 2.43: struct pthread.specific_1stblock, 32 entries of {seq, data} (nptl/descr.h).
 constexpr uint64_t kSpecificBlock = 0x310;
@@ -130,6 +131,7 @@ bool IsInterpreter(const PythonLayout& layout, const MemoryReader& memory, uint6
 uint64_t ScanForInterpreter(const PythonModule& module, const PythonLayout& layout, const MemoryReader& memory) {
   const uint64_t end = std::min(module.bss_end, module.bss_begin + kMaxBssBytes);
   std::vector<uint64_t> words;
+  size_t followed = 0;  // bounded: a program may fill the .bss of what only looks like 3.6 with pointers
   for (uint64_t at = module.bss_begin & ~uint64_t{7}; at + 8 <= end; at += kChunkBytes) {
     words.assign(std::min<uint64_t>(kChunkBytes, end - at) / 8, 0);
     ReadOrZero(memory, at, absl::MakeSpan(reinterpret_cast<char*>(words.data()), words.size() * 8));
@@ -141,6 +143,8 @@ uint64_t ScanForInterpreter(const PythonModule& module, const PythonLayout& layo
       if (!IsUserPointer(words[i]) || (words[i] >= module.bss_begin && words[i] < module.bss_end)) continue;
       requests.push_back({words[i], absl::MakeSpan(reinterpret_cast<char*>(&heads[i]), 16)});
     }
+    followed += requests.size();
+    if (followed > kMostFollowed) return 0;
     memory.ReadMany(absl::MakeSpan(requests));
     for (const ReadRequest& request : requests) {
       if (request.ok && IsInterpreter(layout, memory, request.address)) return request.address;

@@ -118,6 +118,32 @@ TEST_CASE("python interpreter: versions that can't be used are named, with the r
   fails("3.11.2", "PyCode_Type");
 }
 
+TEST_CASE("python interpreter: the search for the state of 3.6 is bounded") {
+  // Zeroed data that is full of pointers to an object.
+  constexpr uint64_t kBytes = 4 << 20;
+  class Pointers : public PythonMemory {
+   public:
+    bool Read(uint64_t address, absl::Span<char> bytes) const override {
+      followed += address == kTypeType && bytes.size() == 16 ? 1 : 0;
+      if (address < kBss || address >= kBss + kBytes) return PythonMemory::Read(address, bytes);
+      for (size_t i = 0; i + 8 <= bytes.size(); i += 8) memcpy(&bytes[i], &kTypeType, 8);
+      return true;
+    }
+    mutable size_t followed = 0;
+  };
+  const Pointers memory;
+  PythonModule module = ModuleOf("/usr/bin/python3.6");
+  module.minor_of_path = 6;
+  module.runtime = 0;
+  module.bss_end = kBss + kBytes;
+  const auto interpreter = ReadInterpreter(module, memory);
+  REQUIRE(interpreter.ok());
+  CHECK(interpreter->version == "3.6");
+  CHECK_FALSE(interpreter->ready);
+  CHECK(memory.followed > 8192);  // as many as the method cache has
+  CHECK(memory.followed <= 32768);
+}
+
 TEST_CASE("python interpreter: a program's copy of PyType_Type leads to the one in use") {
   PythonMemory memory;
   PythonModule module = ModuleOf();
