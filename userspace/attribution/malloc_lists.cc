@@ -1,6 +1,7 @@
 // Looks for heads of empty lists, which point at themselves, and then checks everything around them.
 #include "attribution/malloc_lists.h"
 
+#include <array>
 #include <cstddef>
 
 #include "absl/strings/match.h"
@@ -70,9 +71,11 @@ std::optional<cowprof_malloc> FindIn(const Mapping& mapping, const MemoryReader&
   const auto is_empty = [&](size_t word) {
     return words[word] == address_of(word) - kLinksInChunk && words[word + 1] == words[word];
   };
+  std::array<size_t, 2> empties = {};  // of the lists that would begin at the last even and the last odd word
   for (size_t first = 0; first + 2 * kLists <= words.size(); ++first) {
-    size_t empty = 0;
-    for (size_t i = 0; i < kLists; ++i) empty += is_empty(first + 2 * i) ? 1 : 0;
+    size_t& empty = empties[first % 2];
+    if (first >= 2) empty -= is_empty(first - 2) ? 1 : 0;
+    for (size_t i = first < 2 ? 0 : kLists - 1; i < kLists; ++i) empty += is_empty(first + 2 * i) ? 1 : 0;
     if (empty < kFewestEmpty) continue;
     size_t agree = 0;
     while (agree < kLists &&

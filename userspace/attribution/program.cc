@@ -24,6 +24,8 @@ constexpr size_t kMaxNativeNameBytes = 512;  // of a mangled C++ class
 // program that embeds one may load it at any time.
 constexpr absl::Duration kFirstGapAfterExec = absl::Milliseconds(20), kFirstGap = absl::Seconds(1);
 constexpr absl::Duration kLongestGap = absl::Seconds(60);
+// For glibc's malloc, which has lists from the first allocation on: for 4 minutes after an exec, otherwise for 10.
+constexpr int kMostMallocLooks = 16;
 
 // PYTHONMALLOC=malloc, as set by programs that bring their own allocator: then no object lies in a pool. Only a hint:
 // allocators are also chosen when Python is built or embedded, and a program may overwrite its environment.
@@ -144,7 +146,8 @@ bool Program::Inspect(absl::Duration now) {
 absl::Duration Program::next_urgent_look() const { return gap_ < kFirstGap ? next_look_ : absl::InfiniteDuration(); }
 
 void Program::LookForMalloc(absl::Duration now) {
-  if (malloc_ || now < next_malloc_look_ || memory_.first() == 0) return;
+  if (malloc_ || malloc_looks_ == kMostMallocLooks || now < next_malloc_look_ || memory_.first() == 0) return;
+  ++malloc_looks_;
   next_malloc_look_ = now + malloc_gap_;
   malloc_gap_ = std::min(2 * malloc_gap_, kLongestGap);
   const absl::StatusOr<std::vector<Mapping>> mappings = proc_.ReadMaps(memory_.first());

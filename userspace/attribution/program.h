@@ -110,6 +110,7 @@ class Program {
   ElfCache* elf_cache_;
   absl::Duration gap_, next_look_ = -absl::InfiniteDuration();
   absl::Duration malloc_gap_, next_malloc_look_ = -absl::InfiniteDuration();
+  int malloc_looks_ = 0;
   std::optional<cowprof_malloc> malloc_;
   Python python_ = Python::kNotKnownYet;
   std::string reason_;
