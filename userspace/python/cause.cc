@@ -1,16 +1,25 @@
 // Recognizes functions that allocate and free by their names, and maps shape, write and function to a cause.
 #include "python/cause.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 
 namespace cowprof {
 namespace {
 
+// Without what compilers append to parts and copies of a function: ".part.0", ".constprop.0", ".lto_priv.0",
+// ".llvm.123", " [clone .isra.0]".
+absl::string_view WholeFunction(absl::string_view symbol) {
+  return symbol.substr(0, std::min(symbol.find('.'), symbol.find(" [clone")));
+}
+
 // Functions of CPython and of the C library that free memory: dict_dealloc, _PyObject_Free, PyObject_GC_UnTrack,
-// free.
+// free, free_keys_object. Not lock_free_queue_push.
 bool Releases(absl::string_view symbol) {
+  const bool frees = absl::EndsWith(symbol, "free") || absl::StrContains(symbol, "free_");
   return absl::StrContains(symbol, "dealloc") || absl::StrContains(symbol, "Dealloc") ||
-         absl::EndsWith(symbol, "Free") || absl::EndsWith(symbol, "free") || absl::StrContains(symbol, "free_") ||
+         absl::EndsWith(symbol, "Free") || (frees && !absl::StrContains(symbol, "lock_free")) ||
          absl::StrContains(symbol, "UnTrack") || absl::StrContains(symbol, "UNTRACK") ||
          absl::EndsWith(symbol, "GC_Del");
 }
@@ -28,6 +37,7 @@ bool NeedsSymbol(cowprof_shape shape) {
 }
 
 Cause CauseOf(cowprof_shape shape, WriteKind kind, absl::string_view symbol) {
+  symbol = WholeFunction(symbol);
   switch (shape) {
     case COWPROF_SHAPE_KERNEL:
       return Cause::kKernel;

@@ -75,13 +75,14 @@ TEST_CASE("cause: an object dies when its last reference is dropped, and only th
 TEST_CASE("cause: a neighbour in the collector's list is added or removed") {
   for (const WriteKind kind : kKinds) {
     for (const char* makes : {"PyObject_GC_Track", "_PyObject_GC_New", "PyType_GenericAlloc", "PyList_New",
-                              "_PyObject_GC_Link", "tuple_new", "PyDict_New", "_PyObject_GC_Malloc"}) {
+                              "_PyObject_GC_Link", "tuple_new", "PyDict_New", "_PyObject_GC_Malloc",
+                              "PyObject_GC_Track.part.0", "_PyObject_GC_Link.lto_priv.0"}) {
       INFO(makes);
       CHECK(Judged(COWPROF_SHAPE_LINK, kind, makes) == "allocator");
     }
     for (const char* gives_back :
          {"PyObject_GC_UnTrack", "list_dealloc", "tupledealloc", "dict_dealloc", "subtype_dealloc", "PyObject_GC_Del",
-          "_PyObject_GC_UNTRACK", "_Py_Dealloc", "", "_PyEval_EvalFrameDefault"}) {
+          "_PyObject_GC_UNTRACK", "_Py_Dealloc", "", "_PyEval_EvalFrameDefault", "PyObject_GC_Del.constprop.0"}) {
       INFO(gives_back);
       CHECK(Judged(COWPROF_SHAPE_LINK, kind, gives_back) == "free");
     }
@@ -93,13 +94,14 @@ TEST_CASE("cause: contents are data unless the function frees memory") {
   for (const WriteKind kind : kKinds) {
     for (const char* gives_back :
          {"PyObject_Free", "_PyObject_Free", "PyMem_Free", "_PyMem_RawFree", "free", "cfree", "_int_free",
-          "free_keys_object", "list_dealloc", "unicode_dealloc", "tupledealloc", "PyObject_GC_Del"}) {
+          "_int_free_chunk", "free_keys_object", "list_dealloc", "unicode_dealloc", "tupledealloc", "PyObject_GC_Del",
+          "PyObject_Free.llvm.123", "_int_free.isra.0", "free_values.part.0", "list_dealloc.lto_priv.0.cold"}) {
       INFO(gives_back);
       CHECK(Judged(shape, kind, gives_back) == "free");
     }
-    for (const char* writes :
-         {"", "list_ass_item", "PyDict_SetItem", "insertdict", "memcpy", "__memmove_avx_unaligned", "PyUnicode_Append",
-          "_PyEval_EvalFrameDefault", "gc_freeze_impl", "realloc", "PyList_New"}) {
+    for (const char* writes : {"", "list_ass_item", "PyDict_SetItem", "insertdict", "memcpy", "__memmove_avx_unaligned",
+                               "PyUnicode_Append", "_PyEval_EvalFrameDefault", "gc_freeze_impl", "realloc",
+                               "PyList_New", "lock_free_queue_push", "is_lock_free"}) {
       INFO(writes);
       CHECK(Judged(shape, kind, writes) == "data");
     }
