@@ -132,9 +132,9 @@ bool Program::Inspect(absl::Duration now) {
   if (!interpreter_.layout.usable) {
     reason_ = interpreter_.layout.reason;
   } else if (interpreter_.free_threaded) {
-    reason_ = "a free-threaded build: what is written is not told apart";
+    reason_ = "a free-threaded build: cowprof cannot classify its writes";
   } else if (interpreter_.trace_refs) {
-    reason_ = "a build with Py_TRACE_REFS: what is written is not told apart";
+    reason_ = "a build with Py_TRACE_REFS: cowprof cannot classify its writes";
   } else {
     python_ = Python::kReadable;
     types_ = std::make_unique<TypeReader>(interpreter_, memory_);

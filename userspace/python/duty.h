@@ -1,6 +1,6 @@
-// What a Python process is for, how it was started, and which framework it runs under, by the functions that its main
-// thread is in: the loop of a worker of PyTorch's DataLoader with its arguments, of a pool, of a forkserver, of a
-// tracker. Trusts nothing that it reads.
+// What a Python process is for, how it was started, and which framework it runs under, by the functions that its
+// threads are in (16 of them, the main one first): the loop of a worker of PyTorch's DataLoader with its arguments, of
+// a pool, of a forkserver, of a tracker. Trusts nothing that it reads.
 #ifndef COWPROF_PYTHON_DUTY_H_
 #define COWPROF_PYTHON_DUTY_H_
 

@@ -68,9 +68,8 @@ struct PageContext {
 // Both pages have the same number of words; 512 in practice, but any number works. A differing word is
 //   a refcount, if the next word is the same type in both processes and both values can be counts;
 //   part of a GC head, if the object that belongs to it follows, the same in both processes;
-//   a cached hash, if it is at +24 of a str, bytes or tuple (3.14) and -1 in one of the two. Mostly in the parent's,
-//   but
-//     the parent keeps running after the fork and may have written its page as well;
+//   a cached hash, if it is at +24 of a str, bytes or tuple (3.14) and -1 in one of the two, mostly the parent, which
+//     keeps running after the fork and may have written its page as well;
 //   otherwise data: an object's contents, pool headers and free lists of the allocator, inline caches of bytecode, and
 //     words that can't be verified because a neighbour is missing. So the harmless shares are never overstated.
 PageDiff ComparePages(const PageContext& context, absl::Span<const uint64_t> parent_page,

@@ -304,12 +304,11 @@ TEST_CASE("diagnosis: nothing is said where causes are not known") {
   CHECK(HeadlineOf(run) == "1 worker copied 195.3 MiB of inherited memory; the reason is unknown.");
   for (ProcessModel& process : run.model.processes) {
     process.python = "3.14.7";
-    process.python_problem = "a free-threaded build: what is written is not told apart";
+    process.python_problem = "a free-threaded build: cowprof cannot classify its writes";
   }
-  CHECK(
-      HeadlineOf(run) ==
-      "1 worker copied 195.3 MiB of inherited memory; the reason is unknown (Python 3.14.7: a free-threaded build: what is "
-      "written is not told apart).");
+  CHECK(HeadlineOf(run) ==
+        "1 worker copied 195.3 MiB of inherited memory; the reason is unknown (Python 3.14.7: a free-threaded build: "
+        "cowprof cannot classify its writes).");
   CHECK(HeadlineOf({}) == "Nothing was recorded.");
 }
 
