@@ -87,7 +87,8 @@ Collected PageEvidence::CollectedIn(const ProcessId& worker) const {
 std::optional<std::vector<ExplainedPage>> PageEvidence::Read(const ProcessId& worker, const ProcessId& parent,
                                                              Program& program, const std::vector<uint64_t>& copied) {
   std::vector<ExplainedPage> pages;
-  if (program.python() == Program::Python::kNotKnownYet) return std::nullopt;
+  // With a reason it may never become known.
+  if (program.python() == Program::Python::kNotKnownYet && program.reason().empty()) return std::nullopt;
   const std::optional<HeadLayout> layout = program.Heads();
   NoteBase(worker, parent, program);
   if (copied.empty() || !layout || program.python() != Program::Python::kReadable) return pages;
