@@ -9,9 +9,7 @@
 namespace cowprof {
 namespace {
 
-constexpr size_t kMaxEntries = 4096;
 constexpr size_t kFirstBatch = 8, kBatch = 128;           // "__module__" is nearly always the first key of a class
-constexpr size_t kMaxKeyBytes = 64;                       // of a key that is looked up
 constexpr uint64_t kUnicodeSubclass = uint64_t{1} << 28;  // Include/object.h
 
 uint64_t WordAt(const char* bytes, size_t offset) {
@@ -102,11 +100,43 @@ std::optional<KeysTable> ReadKeysTable(const PythonLayout& layout, const MemoryR
 
 namespace {
 
+// A text as a str stores it: in the narrowest kind that holds its characters.
+struct StoredText {
+  uint64_t length = 0;  // characters
+  uint32_t kind = 1;    // bytes per character
+  bool ascii = true;
+  std::string data;
+};
+
+// nullopt: not UTF-8, so no str is equal to it.
+std::optional<StoredText> StoredTextOf(absl::string_view utf8) {
+  std::vector<uint32_t> characters;
+  uint32_t widest = 0;
+  for (size_t i = 0; i < utf8.size();) {
+    const auto lead = static_cast<unsigned char>(utf8[i++]);
+    const int rest = lead < 0x80 ? 0 : lead >> 5 == 6 ? 1 : lead >> 4 == 14 ? 2 : lead >> 3 == 30 ? 3 : -1;
+    if (rest < 0) return std::nullopt;
+    uint32_t character = rest == 0 ? lead : lead & (0x3f >> rest);
+    for (int k = 0; k < rest; ++k) {
+      if (i == utf8.size() || (utf8[i] & 0xc0) != 0x80) return std::nullopt;
+      character = character << 6 | (utf8[i++] & 0x3f);
+    }
+    characters.push_back(character);
+    widest = std::max(widest, character);
+  }
+  StoredText text{.length = characters.size(), .ascii = widest < 0x80};
+  text.kind = widest < 0x100 ? 1 : widest < 0x10000 ? 2 : 4;
+  for (const uint32_t character : characters)
+    text.data.append(reinterpret_cast<const char*>(&character), text.kind);  // little-endian
+  return text;
+}
+
 // The index of the element of `objects` that is a str equal to `key`, or objects.size().
 size_t FindString(const PythonLayout& layout, const MemoryReader& memory, const std::vector<uint64_t>& objects,
-                  absl::string_view key) {
-  const size_t head_size = HeadBytesOf(layout).string, bytes = head_size + key.size();
-  if (head_size > kMaxHeadBytes) return objects.size();
+                  const StoredText& key) {
+  const size_t data = key.ascii ? layout.string.ascii_data : layout.string.compact_data;
+  const size_t head_size = HeadBytesOf(layout).string, bytes = std::max(head_size, data + key.data.size());
+  if (std::max(head_size, data) > kMaxHeadBytes) return objects.size();
   std::vector<char> heads(bytes * objects.size());
   std::vector<ReadRequest> requests;
   std::vector<size_t> index;
@@ -121,8 +151,8 @@ size_t FindString(const PythonLayout& layout, const MemoryReader& memory, const 
     if (!requests[i].ok) continue;
     const char* head_bytes = requests[i].bytes.data();
     const auto head = ParseStringHead(layout, requests[i].address, head_bytes);
-    if (head && head->ascii && head->length == key.size() &&
-        absl::string_view(head_bytes + layout.string.ascii_data, key.size()) == key) {
+    if (head && head->ascii == key.ascii && head->kind == key.kind && head->length == key.length &&
+        absl::string_view(head_bytes + data, key.data.size()) == key.data) {
       return index[i];
     }
   }
@@ -159,15 +189,37 @@ std::optional<std::string> ReadString(const PythonLayout& layout, const MemoryRe
   return text;
 }
 
-uint64_t FindInDict(const PythonLayout& layout, const MemoryReader& memory, uint64_t address, absl::string_view key) {
+std::optional<int64_t> ReadInt(const PythonLayout& layout, const MemoryReader& memory, uint64_t object) {
+  // Include/cpython/longintrepr.h: digits of 30 bits behind their number, which 3.12 made a tag with the sign in its
+  // lowest bits: 0 positive, 1 zero, 2 negative.
+  char bytes[16];
+  if (!IsUserPointer(object) || !memory.Read(object + layout.object.var_size, absl::MakeSpan(bytes))) {
+    return std::nullopt;
+  }
+  const uint64_t tag = WordAt(bytes, 0), both = WordAt(bytes, 8);
+  const bool tagged = layout.minor >= 12;
+  const bool negative = tagged ? (tag & 3) == 2 : static_cast<int64_t>(tag) < 0;
+  const uint64_t digits = !tagged ? (negative ? -tag : tag) : (tag & 3) == 1 ? 0 : tag >> 3;
+  const uint64_t low = both & 0xffffffff, high = both >> 32;
+  if (digits > 2 || (digits > 0 && low >> 30 != 0) || (digits > 1 && high >> 30 != 0)) return std::nullopt;
+  const auto value = static_cast<int64_t>(digits == 0 ? 0 : digits == 1 ? low : high << 30 | low);
+  return negative ? -value : value;
+}
+
+uint64_t FindInDict(const PythonLayout& layout, const MemoryReader& memory, uint64_t address, absl::string_view key,
+                    DictSearch* search) {
+  DictSearch own;
+  if (search == nullptr) search = &own;
   const ContainerOffsets& offsets = layout.container;
-  if (!IsUserPointer(address) || key.size() > kMaxKeyBytes) return 0;
+  const std::optional<StoredText> text = StoredTextOf(key);
+  search->whole = address == 0 || !text;
+  if (!IsUserPointer(address) || key.size() > kMaxKeyBytes || !text) return 0;
   const auto keys = ReadValue<uint64_t>(memory, address + offsets.dict_keys);
   const auto values = ReadValue<uint64_t>(memory, address + offsets.dict_values);
   if (!keys || !values) return 0;
   const auto table = ReadKeysTable(layout, memory, *keys);
   if (!table) return 0;
-  const size_t most = std::min(table->count, kMaxEntries);
+  const size_t most = std::min(table->count, search->most);
   std::vector<char> entries(kBatch * table->entry_bytes);
   for (size_t first = 0, count = 0; first < most; first += count) {
     count = std::min(first == 0 ? kFirstBatch : kBatch, most - first);
@@ -177,14 +229,17 @@ uint64_t FindInDict(const PythonLayout& layout, const MemoryReader& memory, uint
     }
     std::vector<uint64_t> objects(count);
     for (size_t i = 0; i < count; ++i) objects[i] = WordAt(entries.data(), i * table->entry_bytes + table->key_offset);
-    const size_t found = FindString(layout, memory, objects, key);
+    const size_t found = FindString(layout, memory, objects, *text);
+    search->compared += count;
     if (found == count) continue;
+    search->whole = true;
     // A split table stores the values separately, in the order of the keys.
     if (*values != 0) {
       return ReadValue<uint64_t>(memory, *values + offsets.first_value + (first + found) * 8).value_or(0);
     }
     return WordAt(entries.data(), found * table->entry_bytes + table->key_offset + 8);
   }
+  search->whole = most == table->count;
   return 0;
 }
 

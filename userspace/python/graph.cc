@@ -126,6 +126,14 @@ std::optional<TypeShape> ObjectGraph::ReadShape(uint64_t type) {
   return shape;
 }
 
+uint64_t ObjectGraph::InDict(uint64_t dict, absl::string_view key, size_t most) const {
+  DictSearch search{.most = most};
+  const uint64_t found = FindInDict(layout(), memory_, dict, key, &search);
+  compared_keys_ += search.compared;
+  cut_lookups_ += !search.whole;
+  return found;
+}
+
 uint64_t ObjectGraph::DictOfModule(uint64_t object) const {
   return object == 0 || !IsModule(object) ? 0 : Pointer(object + state_.module_dict);
 }
@@ -168,7 +176,7 @@ uint64_t ObjectGraph::Attribute(uint64_t object, absl::string_view name) {
   const uint64_t type = TypeOf(object);
   const std::optional<TypeShape> shape = ReadShape(type);
   if (!shape) return 0;
-  if (shape->info.name == "module") return InDict(Pointer(object + state_.module_dict), name);
+  if (shape->info.name == "module") return InDict(Pointer(object + state_.module_dict), name, kMostNames);
   if (shape->is_type()) {
     const std::optional<TypeShape> self = ReadShape(object);
     return self ? FindMethod(*self, name).object : 0;
@@ -176,7 +184,7 @@ uint64_t ObjectGraph::Attribute(uint64_t object, absl::string_view name) {
   Edges attributes = Attributes(object, *shape);
   Edge edge;
   while (attributes.Next(memory_, &edge)) {
-    if (Text(edge.name) == name) return edge.object;
+    if (ReadString(layout(), memory_, edge.name, kMaxKeyBytes) == name) return edge.object;
   }
   for (const Slot& slot : SlotsOf(*shape)) {
     if (slot.name == name) return Pointer(object + slot.offset);

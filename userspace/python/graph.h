@@ -106,9 +106,13 @@ class ObjectGraph {
   std::optional<TypeShape> ReadShape(uint64_t type);
 
   // ---- Lookups ----
-  uint64_t InDict(uint64_t dict, absl::string_view key) const { return FindInDict(layout(), memory_, dict, key); }
-  // sys.modules[module]; 0: none. Programs put objects there that are no modules.
-  uint64_t ModuleObject(absl::string_view module) const { return InDict(modules_, module); }
+  static constexpr size_t kMostNames = 1 << 20;  // of a module, or of a dict that the user names
+  uint64_t InDict(uint64_t dict, absl::string_view key, size_t most = DictSearch().most) const;
+  // Lookups that found nothing where something may be, and keys that were compared, since the beginning.
+  uint64_t cut_lookups() const { return cut_lookups_; }
+  uint64_t compared_keys() const { return compared_keys_; }
+  // sys.modules[module]; 0: none. Programs put objects there that are not modules.
+  uint64_t ModuleObject(absl::string_view module) const { return InDict(modules_, module, kMostNames); }
   bool IsModule(uint64_t object) const;          // or of a subclass
   uint64_t DictOfModule(uint64_t object) const;  // 0: not a module
   uint64_t ModuleDict(absl::string_view module) const { return DictOfModule(ModuleObject(module)); }
@@ -143,6 +147,7 @@ class ObjectGraph {
   const StateLayout state_;
   TypeReader types_;
   uint64_t base_object_ = 0, modules_ = 0;
+  mutable uint64_t cut_lookups_ = 0, compared_keys_ = 0;
 };
 
 }  // namespace cowprof

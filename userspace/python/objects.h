@@ -70,9 +70,20 @@ class TypeReader {
 std::optional<std::string> ReadString(const PythonLayout& layout, const MemoryReader& memory, uint64_t address,
                                       size_t max_bytes);
 
-// The address of the value of `key` (a str) in the dict at `address`, 0 if there is none. Reads at most 4 Ki
-// entries.
-uint64_t FindInDict(const PythonLayout& layout, const MemoryReader& memory, uint64_t address, absl::string_view key);
+// The value of an int or bool (whose type is not looked at), of at most 60 bits. nullopt: larger, or unreadable.
+std::optional<int64_t> ReadInt(const PythonLayout& layout, const MemoryReader& memory, uint64_t object);
+
+inline constexpr size_t kMaxKeyBytes = 1024;  // of a key that is looked up, UTF-8
+
+struct DictSearch {
+  size_t most = 4096;   // entries to compare
+  size_t compared = 0;  // is increased
+  bool whole = false;   // is set. False: there may be such a key that was not seen
+};
+
+// The address of the value of `key` (a str, in UTF-8) in the dict at `address`, 0 if none was found.
+uint64_t FindInDict(const PythonLayout& layout, const MemoryReader& memory, uint64_t address, absl::string_view key,
+                    DictSearch* search = nullptr);
 
 // The table behind a dict's ma_keys, or a class's ht_cached_keys.
 struct KeysTable {

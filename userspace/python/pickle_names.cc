@@ -10,7 +10,7 @@
 namespace cowprof {
 namespace {
 
-constexpr size_t kMostNested = 8;
+constexpr size_t kMostNested = 9;
 
 }  // namespace
 
@@ -31,20 +31,22 @@ ByName PickleRules::Lookup(uint64_t object, std::string module, std::string name
   // A module of a class of its own, as those that import lazily, may have what its __dict__ has not.
   const bool plain = graph_.TypeName(graph_.ModuleObject(found.module)) == "module";
   uint64_t at = 0;
+  const uint64_t cut_before = graph_.cut_lookups();
   const std::vector<std::string> parts = absl::StrSplit(found.name, '.');
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (i > kMostNested) break;
-    at = i == 0 ? graph_.InDict(dict, parts[i]) : FunctionIn(graph_.Attribute(at, parts[i]));
+  const bool too_long = found.name.size() > kMaxKeyBytes || parts.size() > kMostNested;
+  for (size_t i = 0; i < parts.size() && !too_long; ++i) {
+    at = i == 0 ? graph_.InDict(dict, parts[i], ObjectGraph::kMostNames) : FunctionIn(graph_.Attribute(at, parts[i]));
     if (at == 0) break;
   }
   if (at == object) {
     if (found.module == "__main__" && !main_has_file_) found.reason = PickleReason::kMainWithoutFile;
     return found;
   }
-  if (!plain) {
+  // A '?' may stand for half a surrogate pair.
+  if (!plain || too_long || graph_.cut_lookups() != cut_before || absl::StrContains(found.name, "?")) {
     found.unknown = true;
   } else if (at == 0) {
-    found.unknown = graph_.InDict(dict, "__getattr__") != 0;
+    found.unknown = graph_.InDict(dict, "__getattr__", ObjectGraph::kMostNames) != 0;
     found.reason = found.unknown ? PickleReason::kNone : PickleReason::kNotFound;
   } else {
     found.reason = PickleReason::kNotTheSame;
@@ -55,18 +57,21 @@ ByName PickleRules::Lookup(uint64_t object, std::string module, std::string name
 ByName PickleRules::FindByName(uint64_t object) {
   if (const auto known = names_.find(object); known != names_.end()) return known->second;
   const PythonLayout& layout = graph_.layout();
+  const auto text = [&](uint64_t name) {
+    return ReadString(layout, graph_.memory(), name, kMaxKeyBytes + 4).value_or("");
+  };
   ByName found;
   if (graph_.TypeName(object) == "function") {
-    found = Lookup(object, graph_.Text(graph_.Pointer(object + graph_.state().function_module)),
-                   graph_.Text(graph_.Pointer(object + graph_.state().function_qualname)));
+    found = Lookup(object, text(graph_.Pointer(object + graph_.state().function_module)),
+                   text(graph_.Pointer(object + graph_.state().function_qualname)));
   } else if (graph_.TypeName(object) == "functools._lru_cache_wrapper") {
-    found = Lookup(object, graph_.Text(graph_.Attribute(object, "__module__")),
-                   graph_.Text(graph_.Attribute(object, "__qualname__")));
+    found =
+        Lookup(object, text(graph_.Attribute(object, "__module__")), text(graph_.Attribute(object, "__qualname__")));
   } else if (const std::optional<TypeShape> shape = graph_.ReadShape(object); !shape) {
     found.unknown = true;
   } else if (shape->heap()) {
-    found = Lookup(object, graph_.Text(graph_.InDict(shape->dict, "__module__")),
-                   graph_.Text(graph_.Pointer(object + layout.type.qualname)));
+    found = Lookup(object, text(graph_.InDict(shape->dict, "__module__")),
+                   text(graph_.Pointer(object + layout.type.qualname)));
   } else if (const std::string& name = shape->info.name;
              name == "NoneType" || name == "ellipsis" || name == "NotImplementedType") {
     found = {.module = "builtins", .name = name};  // save_type()

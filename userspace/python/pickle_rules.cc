@@ -55,7 +55,13 @@ const TypeRule* PickleRules::RuleOf(uint64_t type) {
   std::optional<TypeShape> shape = graph_.ReadShape(type);
   if (!shape) return nullptr;
   if (rules_.size() > 65536) rules_.clear();
-  return &(rules_[type] = Judge(*std::move(shape)));
+  const uint64_t cut_before = graph_.cut_lookups();
+  TypeRule rule = Judge(*std::move(shape));
+  if (graph_.cut_lookups() != cut_before) {
+    rule.replay = Replay::kUnknown;
+    rule.runs = "a class with more attributes than were read";
+  }
+  return &(rules_[type] = std::move(rule));
 }
 
 std::string PickleRules::CodeName(uint64_t function, std::string* file) {

@@ -250,10 +250,8 @@ std::string PickleWalk::PathOf(uint32_t node, bool general) {
       const std::string type = graph_.TypeName(edge.name);
       if (general) return "*";
       if (type == "str") return absl::StrCat("'", graph_.Text(edge.name), "'");
-      const auto digit = ReadValue<uint32_t>(cached_, edge.name + graph_.layout().object.var_size + 8);
-      const uint64_t tag = graph_.Pointer(edge.name + graph_.layout().object.var_size);
-      const bool small = type == "int" && (graph_.layout().minor >= 12 ? tag == 8 || tag == 1 : tag <= 1);
-      if (small && digit) return absl::StrCat(tag == 0 || (graph_.layout().minor >= 12 && tag == 1) ? 0 : *digit);
+      const auto number = type == "int" ? ReadInt(graph_.layout(), cached_, edge.name) : std::nullopt;
+      if (number) return absl::StrCat(*number);
       return absl::StrCat("<", type, ">");
     };
     switch (edge.kind) {

@@ -140,13 +140,13 @@ uint64_t Finder::Item(uint64_t object, const ObjectStep& step) {
                           8 * *step.index);
   }
   if (!shape->is_dict()) return 0;
-  if (step.is_key) return graph_.InDict(object, step.name);
+  if (step.is_key) return graph_.InDict(object, step.name, ObjectGraph::kMostNames);
   Edges items = graph_.DictItems(object, EdgeKind::kAttribute);
   Edge edge;
   while (items.Next(cached_, &edge)) {
-    const bool is_int = graph_.TypeName(edge.name) == "int";
-    if (is_int && ReadValue<uint32_t>(cached_, edge.name + graph_.layout().object.var_size + 8) == *step.index)
-      return edge.object;
+    if (graph_.TypeName(edge.name) != "int") continue;
+    const std::optional<int64_t> key = ReadInt(graph_.layout(), cached_, edge.name);
+    if (key && *key >= 0 && static_cast<uint64_t>(*key) == *step.index) return edge.object;
   }
   return 0;
 }
@@ -163,7 +163,7 @@ absl::StatusOr<PickleRoot> Finder::Find(absl::string_view expression) {
     absl::StrAppend(&module, i == 0 ? "" : ".", (*steps)[i].name);
     const uint64_t found = graph_.ModuleDict(module);
     if (found == 0 || i + 1 == steps->size()) continue;
-    const uint64_t object = graph_.InDict(found, (*steps)[i + 1].name);
+    const uint64_t object = graph_.InDict(found, (*steps)[i + 1].name, ObjectGraph::kMostNames);
     if (object == 0) continue;
     at = object;
     used = i + 2;
@@ -171,7 +171,7 @@ absl::StatusOr<PickleRoot> Finder::Find(absl::string_view expression) {
   if (at == 0) {
     const std::string& first = (*steps)[0].name;
     used = 1;
-    at = graph_.InDict(graph_.ModuleDict("__main__"), first);
+    at = graph_.InDict(graph_.ModuleDict("__main__"), first, ObjectGraph::kMostNames);
     if (at == 0) {
       const auto is_it = [&](const std::string& name, uint64_t object, const RawFrame& frame) {
         if (name != first) return false;

@@ -186,7 +186,19 @@ class Replaced:  # noqa: F811
     pass
 
 
+class Größe:
+    pass
+
+
+LONG_NAME = "LongName" * 20
+LongName = globals()[LONG_NAME] = type(LONG_NAME, (), {})
+
+
 def function():
+    pass
+
+
+def größe():
     pass
 
 
@@ -344,6 +356,7 @@ def kinds():
         ("shared keys", shared_keys(1), ""), ("shared keys with lock", shared_keys(lock()), "[1].b"),
         ("generic alias", list[int] if sys.version_info >= (3, 9) else None, ""),
         ("queue", get_context("spawn").Queue(), ""), ("multiprocessing lock", get_context("spawn").Lock(), ""),
+        ("größe", Größe(), ""), ("schlüssel 名前 🐍", größe, ""), ("class of a long name", LongName(), ""),
         ("object", object(), ""), ("super", super(Slots, Slots(1, 2)), ""),
     ]
 
@@ -504,6 +517,19 @@ class NotAModule:
 OfLazyModule.__module__, OfObject.__module__, OfEmptyModule.__module__ = "lazy_module", "not_a_module", "empty_module"
 
 
+class OfCrowdedModule:
+    pass
+
+
+def raises(self):
+    raise TypeError("no")
+
+
+MANY = {"attribute%d" % i: i for i in range(5000)}
+ManyAttributes = type("ManyAttributes", (), MANY)
+ReducerBehindMany = type("ReducerBehindMany", (), {**MANY, "__reduce__": raises})
+
+
 class Typed(typing.NamedTuple):
     x: object
 
@@ -558,6 +584,9 @@ def traps():
     copyreg.pickle(Registered, reduce_registered)
     sys.modules["lazy_module"], sys.modules["not_a_module"] = LazyModule("lazy_module"), NotAModule()
     sys.modules["empty_module"] = types.ModuleType("empty_module")
+    crowded = sys.modules["crowded_module"] = types.ModuleType("crowded_module")
+    crowded.__dict__.update(MANY, OfCrowdedModule=OfCrowdedModule)
+    OfCrowdedModule.__module__ = "crowded_module"
     kept = Plain()
     keep.append(kept)
     keep.append(Plain())
@@ -575,6 +604,8 @@ def traps():
         ("gets all attributes", GetsAll(), None), ("registered reducer", Registered(), None),
         ("class without module", WithoutModule(), None), ("class of a lazy module", OfLazyModule(), None),
         ("class of an object", OfObject(), None), ("class of an empty module", OfEmptyModule(), ""),
+        ("class of a crowded module", OfCrowdedModule(), ""), ("class of many attributes", ManyAttributes(), None),
+        ("reducer behind many attributes", ReducerBehindMany(), None),
         ("typed tuple", Typed(1), ""), ("typed tuple with lock", Typed(lock()), "[0]"), ("generic", OfType[int](), ""),
         ("list of 300 levels", deep(300, 1), ""), ("list of 3,000 levels", deep(3000, 1), None),
         ("list of 9,000 levels", deep(9000, 1), None), ("chain of 200 objects", linked(200), None),

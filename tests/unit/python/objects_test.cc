@@ -5,6 +5,8 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "python_memory.h"
 
@@ -152,6 +154,99 @@ TEST_CASE("python objects: strings of every kind") {
   CHECK_FALSE(ReadString(memory.layout(), memory, 0x30000, 100));  // no such kind
   memory.Word(0x30000 + memory.layout().object.type, PythonMemory::kCodeType);
   CHECK_FALSE(ReadString(memory.layout(), memory, 0x30000, 100));  // not a str
+}
+
+// A dict whose keys are at `keys`, the values 0x1000, 0x1001, ...; at 0x40000.
+uint64_t AddDict(PythonMemory* memory, const std::vector<uint64_t>& keys) {
+  constexpr uint64_t kDict = 0x40000, kKeys = 0x50000;
+  memory->Add(kDict, std::string(48, '\0'));
+  memory->Word(kDict + memory->layout().container.dict_keys, kKeys);
+  int log2_size = 3;
+  while (keys.size() > size_t{1} << log2_size) ++log2_size;
+  std::string table(32 + (size_t{1} << log2_size) + 16 * keys.size(), '\0');
+  table[8] = table[9] = static_cast<char>(log2_size);
+  table[10] = 1;  // of str keys only
+  const uint64_t count = keys.size();
+  memcpy(&table[24], &count, sizeof(count));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const uint64_t entry[2] = {keys[i], 0x1000 + i};
+    memcpy(&table[32 + (size_t{1} << log2_size) + 16 * i], entry, sizeof(entry));
+  }
+  memory->Add(kKeys, table);
+  return kDict;
+}
+
+TEST_CASE("python objects: keys of every kind are found in a dict") {
+  PythonMemory memory;
+  const auto add_wide = [&memory](uint64_t address, uint64_t kind, const std::string& data) {
+    memory.AddStr(address, std::string(64, '\0'));
+    memory.Word(address + memory.layout().string.length, data.size() / kind);
+    memory.Word(address + memory.layout().string.state, kind << 2 | 1 << 5);
+    memory.Add(address + memory.layout().string.compact_data, data);
+  };
+  const std::string long_name(200, 'n');
+  memory.AddStr(0x30000, "plain");
+  add_wide(0x31000, 1,
+           "gr\xf6\xdf"
+           "e");
+  add_wide(0x32000, 2, std::string("\x0d\x54\x4d\x52", 4));
+  add_wide(0x33000, 4, std::string("\x0d\xf4\x01\x00", 4));
+  memory.AddStr(0x34000, long_name);
+  const uint64_t dict = AddDict(&memory, {0x30000, 0x31000, 0x32000, 0x33000, 0x34000});
+  const auto find = [&](absl::string_view key) { return FindInDict(memory.layout(), memory, dict, key); };
+  CHECK(find("plain") == 0x1000);
+  CHECK(find("größe") == 0x1001);
+  CHECK(find("名前") == 0x1002);
+  CHECK(find("🐍") == 0x1003);
+  CHECK(find(long_name) == 0x1004);
+  CHECK(find("grosse") == 0);
+  CHECK(find("gr\xf6\xdf"
+             "e") == 0);  // not UTF-8
+}
+
+TEST_CASE("python objects: a search in a dict says whether it was whole") {
+  PythonMemory memory;
+  std::vector<uint64_t> keys(1000, 0x30000);
+  memory.AddStr(0x30000, "other");
+  memory.AddStr(0x31000, "last");
+  keys.push_back(0x31000);
+  const uint64_t dict = AddDict(&memory, keys);
+  DictSearch search{.most = 1000};
+  CHECK(FindInDict(memory.layout(), memory, dict, "last", &search) == 0);
+  CHECK_FALSE(search.whole);
+  CHECK(search.compared == 1000);
+  search.most = 2000;
+  CHECK(FindInDict(memory.layout(), memory, dict, "last", &search) == 0x1000 + 1000);
+  CHECK(search.whole);
+  CHECK(FindInDict(memory.layout(), memory, dict, "none", &search) == 0);
+  CHECK(search.whole);
+  FindInDict(memory.layout(), memory, dict, std::string(kMaxKeyBytes + 1, 'n'), &search);
+  CHECK_FALSE(search.whole);
+  FindInDict(memory.layout(), memory, 0x7000'0000'0000, "last", &search);  // unreadable
+  CHECK_FALSE(search.whole);
+}
+
+TEST_CASE("python objects: the value of an int, before 3.12 and since") {
+  PythonMemory memory;
+  const auto read = [&memory](uint32_t minor, int64_t tag, uint32_t low, uint32_t high) {
+    memory.interpreter_.layout = LayoutOf(minor, 0, false);
+    memory.Add(0x30000, std::string(32, '\0'));
+    memory.Word(0x30000 + 16, static_cast<uint64_t>(tag));
+    memory.Word(0x30000 + 24, uint64_t{high} << 32 | low);
+    return ReadInt(memory.layout(), memory, 0x30000);
+  };
+  CHECK(read(11, 0, 7, 7) == 0);
+  CHECK(read(11, 1, 5, 7) == 5);
+  CHECK(read(11, -1, 5, 7) == -5);
+  CHECK(read(11, 2, 5, 1) == (int64_t{1} << 30) + 5);
+  CHECK_FALSE(read(11, 3, 5, 1));
+  CHECK_FALSE(read(11, 1, 1u << 30, 0));
+  CHECK(read(12, 1, 7, 7) == 0);
+  CHECK(read(12, 1 << 3, 5, 7) == 5);
+  CHECK(read(12, 1 << 3 | 2, 5, 7) == -5);
+  CHECK(read(14, 1 << 3 | 4, 5, 7) == 5);  // immortal
+  CHECK(read(14, 2 << 3, 5, 1) == (int64_t{1} << 30) + 5);
+  CHECK_FALSE(ReadInt(memory.layout(), memory, 0x7000'0000'0000));
 }
 
 TEST_CASE("python objects: random bytes are never a type") {
