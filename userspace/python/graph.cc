@@ -1,87 +1,14 @@
-// Reads containers in batches; a batch that can't be read ends the container and marks it torn.
+// Finds where an object keeps what pickle follows. The references themselves are read in edges.cc.
 #include "python/graph.h"
-
-#include <algorithm>
-#include <cstring>
 
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kBatch = 128;
 constexpr uint64_t kMostEntries = uint64_t{1} << 32;
-constexpr size_t kMostBases = 256, kMostMethods = 512, kMostSlots = 512, kMostDeque = 4096;
+constexpr size_t kMostBases = 256, kMostMethods = 512, kMostSlots = 512;
 constexpr uint64_t kMethodDefBytes = 32, kMemberDefBytes = 40;  // PyMethodDef, PyMemberDef
-constexpr uint64_t kDequeBlock = 64;                            // BLOCKLEN, Modules/_collectionsmodule.c
-
-uint64_t WordAt(const std::vector<char>& bytes, size_t offset) {
-  uint64_t word;
-  memcpy(&word, bytes.data() + offset, sizeof(word));
-  return word;
-}
 
 }  // namespace
-
-// ---- Edges ----
-
-Edges Edges::Fields(std::vector<Edge> edges) {
-  Edges all;
-  all.fields_ = std::move(edges);
-  return all;
-}
-
-bool Edges::Refill(const MemoryReader& memory) {
-  batch_first_ = at_;
-  batch_count_ = std::min(kBatch, count_ - at_);
-  batch_.resize(batch_count_ * entry_bytes_);
-  if (!memory.Read(address_ + at_ * entry_bytes_, absl::MakeSpan(batch_))) return false;
-  if (values_ == 0) return true;
-  batch_values_.resize(batch_count_ * 8);
-  return memory.Read(values_ + at_ * 8, absl::MakeSpan(batch_values_));
-}
-
-bool Edges::Next(const MemoryReader& memory, Edge* edge) {
-  if (key_pending_) {
-    key_pending_ = false;
-    *edge = value_;
-    return true;
-  }
-  if (kind_ == Kind::kFields) {
-    if (at_ >= fields_.size()) return false;
-    *edge = fields_[at_++];
-    return true;
-  }
-  while (at_ < count_) {
-    if (at_ >= batch_first_ + batch_count_ && !Refill(memory)) {
-      torn_ = true;
-      return false;
-    }
-    const size_t i = at_ - batch_first_;
-    const uint64_t index = at_++;
-    if (kind_ == Kind::kArray) {
-      *edge = {.kind = edge_, .object = WordAt(batch_, i * 8), .index = index};
-      return true;
-    }
-    if (kind_ == Kind::kSet) {
-      // A deleted element is a dummy whose hash is -1, which no other has.
-      const uint64_t object = WordAt(batch_, i * 16);
-      if (object == 0 || WordAt(batch_, i * 16 + 8) == UINT64_MAX) continue;
-      *edge = {.kind = EdgeKind::kElement, .object = object};
-      return true;
-    }
-    const uint64_t key = WordAt(batch_, i * entry_bytes_ + key_offset_);
-    const uint64_t value =
-        values_ != 0 ? WordAt(batch_values_, i * 8) : WordAt(batch_, i * entry_bytes_ + key_offset_ + 8);
-    if (key == 0 || value == 0) continue;  // deleted, or not set
-    *edge = {.kind = edge_, .object = value, .name = key};
-    if (edge_ == EdgeKind::kValue) {
-      value_ = *edge;
-      key_pending_ = true;
-      *edge = {.kind = EdgeKind::kKey, .object = key, .name = key};
-    }
-    return true;
-  }
-  return false;
-}
 
 // ---- Lookups ----
 
@@ -194,6 +121,10 @@ uint64_t ObjectGraph::Attribute(uint64_t object, absl::string_view name) {
 
 // ---- State ----
 
+bool ObjectGraph::HasZone(uint64_t time) const {
+  return IsUserPointer(time) && ReadValue<uint8_t>(memory_, time + state_.has_zone).value_or(0) != 0;
+}
+
 Edges ObjectGraph::Items(uint64_t object, EdgeKind kind) const {
   Edges edges;
   edges.kind_ = Edges::Kind::kArray;
@@ -294,19 +225,13 @@ Edges ObjectGraph::SetItems(uint64_t set) const {
 }
 
 Edges ObjectGraph::DequeItems(uint64_t deque) const {
-  const uint64_t count = Pointer(deque + layout().object.var_size);
-  uint64_t block = Pointer(deque + state_.deque_left), index = Pointer(deque + state_.deque_index);
-  std::vector<Edge> items;
-  while (items.size() < std::min<uint64_t>(count, kMostDeque) && IsUserPointer(block) && index < kDequeBlock) {
-    items.push_back(
-        {.kind = EdgeKind::kIndex, .object = Pointer(block + 8 + 8 * index), .index = uint64_t{items.size()}});
-    if (++index == kDequeBlock) {
-      index = 0;
-      block = Pointer(block + 8 + 8 * kDequeBlock);
-    }
-  }
-  Edges edges = Edges::Fields(std::move(items));
-  edges.torn_ = edges.fields_.size() != count;
+  Edges edges;
+  edges.kind_ = Edges::Kind::kDeque;
+  edges.count_ = Pointer(deque + layout().object.var_size);
+  edges.address_ = Pointer(deque + state_.deque_left);
+  edges.block_index_ = Pointer(deque + state_.deque_index);
+  edges.torn_ = edges.count_ > kMostEntries || !IsUserPointer(edges.address_);
+  if (edges.torn_) edges.count_ = 0;
   return edges;
 }
 

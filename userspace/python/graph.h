@@ -48,11 +48,14 @@ class Edges {
   bool torn() const { return torn_; }                                                  // entries were unreadable
   // The next one; false at the end.
   bool Next(const MemoryReader& memory, Edge* edge);
+  // Of a list, a tuple or an array: the next one will be that with `index`. False: it is something else.
+  bool SkipTo(uint64_t index);
 
  private:
   friend class ObjectGraph;
-  enum class Kind : uint8_t { kFields, kArray, kEntries, kSet };
+  enum class Kind : uint8_t { kFields, kArray, kEntries, kSet, kDeque };
   bool Refill(const MemoryReader& memory);
+  bool NextOfDeque(const MemoryReader& memory, Edge* edge);
 
   Kind kind_ = Kind::kFields;
   EdgeKind edge_ = EdgeKind::kField;
@@ -60,6 +63,7 @@ class Edges {
   uint64_t at_ = 0, count_ = 0;        // entries
   uint64_t address_ = 0, values_ = 0;  // of the first entry; of a split table's values, 0: in the entries
   uint32_t entry_bytes_ = 8, key_offset_ = 0;
+  uint64_t block_index_ = 0;  // of the next item in a deque's block, which is at `address_`
   bool torn_ = false, key_pending_ = false;
   Edge value_;
   std::vector<char> batch_, batch_values_;
@@ -126,13 +130,14 @@ class ObjectGraph {
   uint64_t Attribute(uint64_t object, absl::string_view name);
 
   // ---- State ----
+  bool HasZone(uint64_t time) const;                  // of a datetime.datetime or datetime.time
   Edges Items(uint64_t object, EdgeKind kind) const;  // of a list
   Edges TupleItems(uint64_t object) const;
   // Of a numpy array with dtype=object that is contiguous; nullopt: it is not one.
   std::optional<Edges> ArrayItems(uint64_t array) const;
   Edges DictItems(uint64_t dict, EdgeKind values) const;  // kValue: keys, too; kAttribute: values only
   Edges SetItems(uint64_t set) const;
-  Edges DequeItems(uint64_t deque) const;                           // at most 4,096
+  Edges DequeItems(uint64_t deque) const;
   Edges Attributes(uint64_t object, const TypeShape& shape) const;  // of its __dict__
   std::vector<Slot> SlotsOf(const TypeShape& shape) const;          // __slots__ of all of its classes
 

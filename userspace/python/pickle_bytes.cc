@@ -9,7 +9,9 @@
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kObjectBytes = 8, kSlotsBytes = 3;
+constexpr uint64_t kObjectBytes = 8, kSlotsBytes = 3, kFloatBytes = 9;
+constexpr uint64_t kMostBytes = uint64_t{1} << 40;  // of one object
+constexpr uint64_t kShortText = 256;                // characters whose size in UTF-8 does not matter
 
 }  // namespace
 
@@ -45,11 +47,12 @@ void PickleWalk::CountContainer(uint64_t object, const TypeRule& rule) {
       bytes += 2 + batches(std::min<uint64_t>(graph_.Pointer(object + graph_.state().set_used), 1u << 31));
       break;
     default:
-      if (rule.replay != Replay::kArray && rule.replay != Replay::kTensor) {
+      if (rule.replay != Replay::kArray && rule.replay != Replay::kTensor && rule.replay != Replay::kBuffer) {
         classes_.insert(rule.shape.address);
         ++(rule.shape.is_list()            ? mix.lists
            : rule.shape.is_dict()          ? mix.dicts
            : rule.replay == Replay::kEnum  ? mix.reduced
+           : rule.replay == Replay::kZoned ? mix.reduced
            : rule.replay == Replay::kItems ? mix.sets
                                            : mix.instances);
       }
@@ -57,6 +60,35 @@ void PickleWalk::CountContainer(uint64_t object, const TypeRule& rule) {
       bytes += kObjectBytes + (rule.slots.empty() ? 0 : kSlotsBytes);
       if (rule.shape.is_list() || rule.shape.is_dict()) bytes += batches(size);
   }
+}
+
+void PickleWalk::CountPlain(uint64_t object, const TypeRule& rule) {
+  bytes += rule.bytes == 0 ? 4 : rule.bytes;
+  ++(rule.bytes == 1 ? mix.again : rule.bytes == kFloatBytes ? mix.floats : mix.reduced);
+  if (rule.replay != Replay::kScalar) return;
+  const uint64_t flags = rule.shape.info.flags;
+  uint64_t content = 0;
+  if (flags >> 28 & 1) content = 4 * graph_.Pointer(object + graph_.layout().string.length);  // numpy.str_
+  if (flags >> 27 & 1) content = graph_.Pointer(object + graph_.layout().object.var_size);    // numpy.bytes_
+  if (content > kMostBytes) {
+    ++unreadable;
+    return;
+  }
+  bytes += content;
+  mix.text_bytes += content;
+}
+
+// bytesio and stringio, Modules/_io, 3.8 to 3.14: their size at 32, in bytes or in characters.
+void PickleWalk::CountBuffer(uint64_t object, const TypeRule& rule) {
+  const uint64_t size = graph_.Pointer(object + 32);
+  if (size > kMostBytes) {
+    ++unreadable;
+    return;
+  }
+  unsized |= rule.owner == "_io.StringIO" && size > kShortText;
+  bytes += size + rule.bytes;
+  ++mix.arrays;
+  mix.array_bytes += size;
 }
 
 void PickleWalk::CountText(uint64_t object) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "python/pickle_reducers.h"
 #include "python/pickle_walk.h"
 
 namespace cowprof {
@@ -47,7 +48,6 @@ Edges PickleWalk::ChildrenOf(uint64_t object, const TypeRule& rule) {
   };
   std::vector<Edge> fields;
   Edges rest = Edges::None();
-  const std::string& type = rule.shape.info.name;
   switch (rule.replay) {
     case Replay::kList:
       return graph_.Items(object, EdgeKind::kIndex);
@@ -81,8 +81,20 @@ Edges PickleWalk::ChildrenOf(uint64_t object, const TypeRule& rule) {
       return Edges::Fields(
           {field(state.slice_start, "start"), field(state.slice_stop, "stop"), field(state.slice_step, "step")});
     case Replay::kPartial:
-      return Edges::Fields({field(state.partial_function, "func"), field(state.partial_args, "args"),
-                            field(state.partial_keywords, "keywords"), field(state.partial_dict, "__dict__")});
+      fields = {field(state.partial_function, "func"), field(state.partial_args, "args"),
+                field(state.partial_keywords, "keywords")};
+      if (rule.sends_state) fields.push_back(field(state.partial_dict, "__dict__"));
+      return Edges::Fields(std::move(fields));
+    case Replay::kAttributes:
+      for (const absl::string_view name : RowOf(kSentAttributes, rule.owner, &SentAttributes::owner)->names) {
+        if (name.empty()) break;
+        fields.push_back(
+            {.kind = EdgeKind::kField, .object = graph_.Attribute(object, name), .field = std::string(name)});
+      }
+      return Edges::Fields(std::move(fields));
+    case Replay::kZoned:
+      if (!graph_.HasZone(object)) return rest;
+      return Edges::Fields({field(rule.owner == "datetime.time" ? state.time_zone : state.datetime_zone, "tzinfo")});
     case Replay::kException:
       AppendFields(object, rule, &fields, &rest);
       fields.insert(fields.begin(), field(state.exception_args, "args"));
@@ -92,12 +104,13 @@ Edges PickleWalk::ChildrenOf(uint64_t object, const TypeRule& rule) {
           {{.kind = EdgeKind::kField, .object = graph_.Attribute(object, "_value_"), .field = "value"}});
     case Replay::kState:
     case Replay::kItems:
+    case Replay::kBuffer:
     case Replay::kUnknown:
       break;
     default:
       return rest;
   }
-  AppendFields(object, rule, &fields, &rest);
+  if (rule.sends_state) AppendFields(object, rule, &fields, &rest);
   if (rule.shape.is_tuple()) {
     later_.push_back(
         {.node = static_cast<uint32_t>(nodes_.size() - 1), .ordinal = 1, .edges = graph_.TupleItems(object)});
@@ -106,12 +119,12 @@ Edges PickleWalk::ChildrenOf(uint64_t object, const TypeRule& rule) {
                       .ordinal = 1,
                       .edges = graph_.Items(object, EdgeKind::kIndex)});
   } else if (rule.shape.is_dict()) {
-    const bool has_factory = type == "collections.defaultdict";
-    if (has_factory) fields.insert(fields.begin(), field(state.default_factory, "default_factory"));
+    if (rule.owner == "collections.defaultdict")
+      fields.insert(fields.begin(), field(state.default_factory, "default_factory"));
     later_.push_back({.node = static_cast<uint32_t>(nodes_.size() - 1),
                       .ordinal = 1,
                       .edges = graph_.DictItems(object, EdgeKind::kValue)});
-  } else if (type == "collections.deque") {
+  } else if (rule.owner == "collections.deque") {
     later_.push_back(
         {.node = static_cast<uint32_t>(nodes_.size() - 1), .ordinal = 1, .edges = graph_.DequeItems(object)});
   } else if (rule.replay == Replay::kItems) {

@@ -62,14 +62,15 @@ void Move(PickleWalk* walk, const std::vector<bool>& kept, PickleLook* look) {
     look->unknowns.push_back({std::move(found.path), std::move(found.type), std::move(found.runs), found.count});
 }
 
-// Drops findings that another reading does not show.
-void Confirm(const Interpreter& interpreter, const MemoryReader& memory, const PickleRoot& root, const PickleWalk& walk,
-             bool ending, std::vector<bool>* kept) {
-  PickleWalk again(interpreter, memory, {}, ending);
+// Drops findings that another reading does not show. False: it was stopped at the limits.
+bool Confirm(const Interpreter& interpreter, const MemoryReader& memory, const PickleRoot& root, const PickleWalk& walk,
+             const PickleLimits& limits, bool ending, std::vector<bool>* kept) {
+  PickleWalk again(interpreter, memory, limits, ending);
   for (size_t i = 0; i < walk.failures.size(); ++i) {
     const PickleWalk::Found& found = walk.failures[i];
     (*kept)[i] = (*kept)[i] && again.StillThere(root, walk.ChainTo(found.node), found);
   }
+  return !again.capped;
 }
 
 // The items of the container that has most of the `objects` which a worker would be sent.
@@ -106,11 +107,11 @@ PickleLook LookOnce(const Interpreter& interpreter, const MemoryReader& memory,
   std::vector<bool> kept(first.failures.size(), true);
   for (int reading = 0; reading < 2 && !first.failures.empty(); ++reading) {
     Pause(limits);
-    Confirm(interpreter, memory, find_root(memory), first, /*ending=*/false, &kept);
+    first.capped |= !Confirm(interpreter, memory, find_root(memory), first, limits, /*ending=*/false, &kept);
   }
   Move(&first, kept, &look);
   look.refused = std::erase_if(look.failures, [](const PickleFailure& failure) { return !failure.confirmed; });
-  const bool whole = !first.capped && first.unreadable == 0 && first.unknowns.empty();
+  const bool whole = !first.capped && first.unreadable == 0 && first.unknowns.empty() && !first.unsized;
   look.bytes.best = first.bytes + first.rest_bytes;
   look.bytes.low = first.bytes - std::min(first.bytes, first.bytes / 10 + first.unsure_bytes / 2);
   if (whole) look.bytes.high = first.bytes + first.bytes / 10 + first.unsure_bytes;
@@ -156,7 +157,7 @@ PickleLook LookAtEnding(const Interpreter& interpreter, const MemoryReader& memo
   reading = &walk;
   walk.Run(root);
   std::vector<bool> kept(walk.failures.size(), true);
-  Confirm(interpreter, memory, root, walk, /*ending=*/true, &kept);
+  Confirm(interpreter, memory, root, walk, limits, /*ending=*/true, &kept);
   Move(&walk, kept, &look);
   look.took = BootTime() - began;
   return look;

@@ -15,8 +15,8 @@
 
 namespace cowprof {
 
-// `find_root` is asked for each reading: what it returns may move. The object may have ended: then there are unreadable
-// objects, never a crash. `mix`, if not null, gets what would be sent by kind.
+// `find_root` is asked for each reading: what it returns may move. The process may have ended: then there are
+// unreadable objects, never a crash. `mix`, if not null, gets what would be sent by kind.
 PickleLook LookAtPickle(const Interpreter& interpreter, const MemoryReader& memory,
                         const std::function<PickleRoot(const MemoryReader&)>& find_root, const PickleLimits& limits,
                         PickleMix* mix = nullptr);

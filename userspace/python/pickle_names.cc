@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "python/pickle_rules.h"
 
@@ -54,24 +55,85 @@ ByName PickleRules::Lookup(uint64_t object, std::string module, std::string name
   return found;
 }
 
+std::string PickleRules::NameText(uint64_t text) {
+  return ReadString(graph_.layout(), graph_.memory(), text, kMaxKeyBytes + 4).value_or("");
+}
+
+// multiprocessing.synchronize.SemLock.__getstate__() has asked for the context since 3.11.5.
+ByName PickleRules::FindSemLock(uint64_t lock) {
+  for (const char* name : {"_is_fork_ctx", "is_fork_ctx"}) {
+    const uint64_t made = graph_.Attribute(lock, name);
+    if (made == 0) continue;
+    const std::optional<int64_t> value = ReadInt(graph_.layout(), graph_.memory(), made);
+    if (!value) return {.unknown = true, .runs = "multiprocessing.synchronize.SemLock.__getstate__"};
+    return {.reason = *value == 0 ? PickleReason::kNone : PickleReason::kForkContext};
+  }
+  // Before, it was sent without the name by which the new process would open it. SemLockObject::name.
+  const uint64_t semaphore = graph_.Attribute(lock, "_semlock");
+  const auto name = ReadValue<uint64_t>(graph_.memory(), semaphore + 48);
+  if (semaphore == 0 || !name || *name != 0) return {};
+  return {.unknown = true, .runs = "the worker, where a lock that the fork context made is not valid"};
+}
+
+// logging.Logger.__reduce__().
+ByName PickleRules::FindLogger(uint64_t logger) {
+  if (ending_) return {};
+  const std::string name = NameText(graph_.Attribute(logger, "name"));
+  const uint64_t cut_before = graph_.cut_lookups();
+  const uint64_t type = graph_.InDict(graph_.ModuleDict("logging"), "Logger");
+  const uint64_t loggers = graph_.Attribute(graph_.Attribute(type, "manager"), "loggerDict");
+  const uint64_t known = graph_.InDict(loggers, name, ObjectGraph::kMostNames);
+  if (known == logger) return {};
+  ByName found{.name = absl::StrCat("logging.getLogger('", name, "')"), .runs = "logging.Logger.__reduce__"};
+  found.unknown = loggers == 0 || name.empty() || name.size() > kMaxKeyBytes || graph_.cut_lookups() != cut_before;
+  found.reason = found.unknown ? PickleReason::kNone : PickleReason::kLogger;
+  return found;
+}
+
+ByName PickleRules::FindItself(uint64_t object, const TypeRule& rule) {
+  switch (rule.replay) {
+    case Replay::kFails:
+      return {.reason = rule.reason};
+    case Replay::kByName:
+      return FindByName(object);
+    case Replay::kBuiltin: {
+      const uint64_t self = graph_.Pointer(object + graph_.state().builtin_self);
+      return self == 0 || graph_.TypeName(self) == "module" ? FindBuiltin(object) : ByName{};
+    }
+    case Replay::kSemLock:
+      return FindSemLock(object);
+    case Replay::kLogger:
+      return FindLogger(object);
+    case Replay::kGlobalName: {
+      const std::string name = NameText(graph_.Attribute(object, "_name_"));
+      if (name.empty()) return {.unknown = true, .runs = "enum.pickle_by_global_name"};  // a member of several flags
+      return Lookup(object, NameText(graph_.InDict(rule.shape.dict, "__module__")), name);
+    }
+    case Replay::kZoneInfo:  // PyZoneInfo_ZoneInfo::file_repr
+      if (graph_.Pointer(object + 24) == 0) return {};
+      return {.unknown = true, .runs = "zoneinfo.ZoneInfo.__reduce__, of one that was read from a file"};
+    case Replay::kBuffer:  // bytesio::buf
+      if (rule.owner != "_io.BytesIO" || graph_.Pointer(object + 16) != 0) return {};
+      return {.unknown = true, .runs = "BytesIO.__getstate__, of one that is closed"};
+    default:
+      return {};
+  }
+}
+
 ByName PickleRules::FindByName(uint64_t object) {
   if (const auto known = names_.find(object); known != names_.end()) return known->second;
-  const PythonLayout& layout = graph_.layout();
-  const auto text = [&](uint64_t name) {
-    return ReadString(layout, graph_.memory(), name, kMaxKeyBytes + 4).value_or("");
-  };
   ByName found;
   if (graph_.TypeName(object) == "function") {
-    found = Lookup(object, text(graph_.Pointer(object + graph_.state().function_module)),
-                   text(graph_.Pointer(object + graph_.state().function_qualname)));
+    found = Lookup(object, NameText(graph_.Pointer(object + graph_.state().function_module)),
+                   NameText(graph_.Pointer(object + graph_.state().function_qualname)));
   } else if (graph_.TypeName(object) == "functools._lru_cache_wrapper") {
-    found =
-        Lookup(object, text(graph_.Attribute(object, "__module__")), text(graph_.Attribute(object, "__qualname__")));
+    found = Lookup(object, NameText(graph_.Attribute(object, "__module__")),
+                   NameText(graph_.Attribute(object, "__qualname__")));
   } else if (const std::optional<TypeShape> shape = graph_.ReadShape(object); !shape) {
     found.unknown = true;
   } else if (shape->heap()) {
-    found = Lookup(object, text(graph_.InDict(shape->dict, "__module__")),
-                   text(graph_.Pointer(object + layout.type.qualname)));
+    found = Lookup(object, NameText(graph_.InDict(shape->dict, "__module__")),
+                   NameText(graph_.Pointer(object + graph_.layout().type.qualname)));
   } else if (const std::string& name = shape->info.name;
              name == "NoneType" || name == "ellipsis" || name == "NotImplementedType") {
     found = {.module = "builtins", .name = name};  // save_type()

@@ -16,6 +16,7 @@ struct NamedRule {
   absl::string_view name;
   Replay replay;
   uint64_t bytes = 0;
+  bool sends_state = true;  // attributes and slots beside the items
 };
 // Types that save() treats itself.
 inline constexpr NamedRule kExact[] = {
@@ -59,9 +60,9 @@ inline constexpr NamedRule kReducers[] = {
     {"callable_iterator", Replay::kFilter},
     {"zip", Replay::kZip},
     {"functools.partial", Replay::kPartial},
-    {"collections.defaultdict", Replay::kItems},
+    {"collections.defaultdict", Replay::kItems, 0, /*sends_state=*/false},
     {"collections.OrderedDict", Replay::kItems},
-    {"collections.Counter", Replay::kItems},
+    {"collections.Counter", Replay::kItems, 0, /*sends_state=*/false},
     {"collections.deque", Replay::kItems},
     {"set", Replay::kItems},
     {"frozenset", Replay::kItems},
@@ -75,41 +76,75 @@ inline constexpr NamedRule kReducers[] = {
     {"pathlib.PurePath", Replay::kAtom, 60},
     {"pathlib._local.PurePath", Replay::kAtom, 60},
     {"random.Random", Replay::kAtom, 3000},
-    {"datetime.datetime", Replay::kAtom, 40},
+    {"datetime.datetime", Replay::kZoned, 40},
     {"datetime.date", Replay::kAtom, 30},
-    {"datetime.time", Replay::kAtom, 30},
+    {"datetime.time", Replay::kZoned, 30},
     {"datetime.timedelta", Replay::kAtom, 30},
     {"datetime.timezone", Replay::kAtom, 40},
+    {"zoneinfo.ZoneInfo", Replay::kZoneInfo, 60},
     {"numpy.ndarray", Replay::kArray},
     {"numpy.dtype", Replay::kAtom, 60},
-    {"numpy.generic", Replay::kAtom, 80},
+    {"numpy.generic", Replay::kScalar, 80},
     {"enum.Enum", Replay::kEnum},
     {"logging.Logger", Replay::kLogger},
     {"logging.RootLogger", Replay::kAtom, 30},
     {"multiprocessing.process.AuthenticationString", Replay::kAtom, 90},
-    {"multiprocessing.queues.Queue", Replay::kAtom, 600},
-    {"multiprocessing.queues.SimpleQueue", Replay::kAtom, 400},
-    {"multiprocessing.synchronize.SemLock", Replay::kAtom, 120},
-    {"multiprocessing.synchronize.Condition", Replay::kAtom, 500},
+    {"multiprocessing.queues.Queue", Replay::kAttributes},
+    {"multiprocessing.queues.JoinableQueue", Replay::kAttributes},
+    {"multiprocessing.queues.SimpleQueue", Replay::kAttributes},
+    {"multiprocessing.synchronize.SemLock", Replay::kSemLock, 35},
+    {"multiprocessing.synchronize.Condition", Replay::kAttributes},
     {"torch.nn.modules.module.Module", Replay::kState},
     {"types.SimpleNamespace", Replay::kState},
-    {"_io.BytesIO", Replay::kAtom, 60},
-    {"_io.StringIO", Replay::kAtom, 60},
+    {"_io.BytesIO", Replay::kBuffer, 60},
+    {"_io.StringIO", Replay::kBuffer, 60},
 };
-// Functions that copyreg.dispatch_table and ForkingPickler have for a type.
-inline constexpr NamedRule kRegistered[] = {
-    {"pickle_complex", Replay::kAtom, 40},
-    {"pickle_union", Replay::kAtom, 80},
-    {"_pickle", Replay::kAtom, 60},
-    {"_reduce_method", Replay::kMethod},
-    {"_reduce_method_descriptor", Replay::kAtom, 50},
-    {"_reduce_partial", Replay::kPartial},
-    {"_reduce_socket", Replay::kAtom, 200},
-    {"reduce_connection", Replay::kAtom, 200},
-    {"reduce_tensor", Replay::kTensor, 400},
-    {"reduce_storage", Replay::kAtom, 200},
-    {"_ufunc_reduce", Replay::kAtom, 40},
-    {"_DType_reduce", Replay::kAtom, 40},
+// Functions that copyreg.dispatch_table and ForkingPickler have for a type, with the end of their files. None sends the
+// state.
+struct RegisteredRule {
+  absl::string_view name, file;
+  Replay replay;
+  uint64_t bytes = 0;
+};
+inline constexpr RegisteredRule kRegistered[] = {
+    {"pickle_complex", "/copyreg.py", Replay::kAtom, 40},
+    {"pickle_union", "/copyreg.py", Replay::kAtom, 80},
+    {"_pickle", "/re.py", Replay::kAtom, 60},
+    {"_pickle", "/re/__init__.py", Replay::kAtom, 60},
+    {"_reduce_method", "/multiprocessing/reduction.py", Replay::kMethod},
+    {"_reduce_method_descriptor", "/multiprocessing/reduction.py", Replay::kAtom, 50},
+    {"_reduce_partial", "/multiprocessing/reduction.py", Replay::kPartial},
+    {"_reduce_socket", "/multiprocessing/reduction.py", Replay::kAtom, 200},
+    {"reduce_connection", "/multiprocessing/connection.py", Replay::kAtom, 50},
+    {"reduce_tensor", "/torch/multiprocessing/reductions.py", Replay::kTensor, 400},
+    {"reduce_storage", "/torch/multiprocessing/reductions.py", Replay::kAtom, 200},
+    {"_ufunc_reduce", "/numpy/core/__init__.py", Replay::kAtom, 40},
+    {"_ufunc_reduce", "/numpy/_core/__init__.py", Replay::kAtom, 40},
+    {"_DType_reduce", "/numpy/core/__init__.py", Replay::kAtom, 40},
+    {"_DType_reduce", "/numpy/_core/__init__.py", Replay::kAtom, 40},
+};
+// Replay::kAttributes: what __getstate__ returns, in its order.
+struct SentAttributes {
+  absl::string_view owner;
+  absl::string_view names[10];
+};
+inline constexpr SentAttributes kSentAttributes[] = {
+    {"multiprocessing.queues.Queue",
+     {"_ignore_epipe", "_maxsize", "_reader", "_writer", "_rlock", "_wlock", "_sem", "_opid"}},
+    {"multiprocessing.queues.JoinableQueue",
+     {"_ignore_epipe", "_maxsize", "_reader", "_writer", "_rlock", "_wlock", "_sem", "_opid", "_cond",
+      "_unfinished_tasks"}},
+    {"multiprocessing.queues.SimpleQueue", {"_reader", "_writer", "_rlock", "_wlock"}},
+    {"multiprocessing.synchronize.Condition", {"_lock", "_sleeping_count", "_woken_count", "_wait_semaphore"}},
+};
+// Functions of enum.py that a class has as its __reduce_ex__.
+inline constexpr NamedRule kEnumReducers[] = {
+    {"__reduce_ex__", Replay::kEnum},
+    {"pickle_by_enum_name", Replay::kAtom, 50},
+    {"pickle_by_global_name", Replay::kGlobalName},
+    {"_reduce_ex_by_global_name", Replay::kGlobalName},  // 3.11.0 to 3.11.3
+    {"_reduce_ex_by_name", Replay::kGlobalName},         // up to 3.10
+    {"_break_on_call_reduce", Replay::kFails},
 };
 // Methods whose code always raises.
 struct Forbidden {

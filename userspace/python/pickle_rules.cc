@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -32,9 +33,15 @@ PickleReason ReasonOfType(absl::string_view name, PickleReason otherwise) {
   return otherwise;
 }
 
+// Of "file.py:12".
+absl::string_view PathIn(absl::string_view file) { return file.substr(0, file.rfind(':')); }
+
+absl::string_view LastPart(absl::string_view name) { return name.substr(name.rfind('.') + 1); }
+
 }  // namespace
 
-PickleRules::PickleRules(ObjectGraph* graph, bool ending) : graph_(*graph), ending_(ending) {
+PickleRules::PickleRules(ObjectGraph* graph, bool ending, std::function<bool()> out_of_time)
+    : graph_(*graph), ending_(ending), out_of_time_(std::move(out_of_time)) {
   const auto add = [&](uint64_t dict) {
     Edges entries = graph_.DictItems(dict, EdgeKind::kAttribute);
     Edge entry;
@@ -49,6 +56,12 @@ PickleRules::PickleRules(ObjectGraph* graph, bool ending) : graph_(*graph), endi
   main_has_file_ = is_set(graph_.InDict(main, "__file__")) || is_set(graph_.InDict(main, "__spec__"));
 }
 
+// A type may have hundreds of bases with thousands of attributes.
+ObjectGraph::Method PickleRules::FindMethod(const TypeShape& shape, absl::string_view name) {
+  stopped_ |= out_of_time_ && out_of_time_();
+  return stopped_ ? ObjectGraph::Method() : graph_.FindMethod(shape, name);
+}
+
 const TypeRule* PickleRules::RuleOf(uint64_t type) {
   const auto found = rules_.find(type);
   if (found != rules_.end()) return &found->second;
@@ -60,6 +73,10 @@ const TypeRule* PickleRules::RuleOf(uint64_t type) {
   if (graph_.cut_lookups() != cut_before) {
     rule.replay = Replay::kUnknown;
     rule.runs = "a class with more attributes than were read";
+  }
+  if (stopped_) {
+    rule.replay = Replay::kUnknown;
+    rule.runs = "a type that there was no time to judge";
   }
   return &(rules_[type] = std::move(rule));
 }
@@ -114,7 +131,7 @@ bool PickleRules::SlotsAreDeclared(const TypeShape& shape) {
       if (absl::StartsWith(name, "__") && !absl::EndsWith(name, "__") && !owner.empty())
         name = absl::StrCat("_", owner, name);
       ++declared;
-      if (graph_.TypeName(graph_.FindMethod(shape, name).object) != "member_descriptor") return false;
+      if (graph_.TypeName(FindMethod(shape, name).object) != "member_descriptor") return false;
     }
   }
   return declared == graph_.SlotsOf(shape).size();
@@ -127,7 +144,7 @@ bool PickleRules::JudgeItems(TypeRule* rule) {
                                                    ? std::vector<absl::string_view>{"items", "keys", "__iter__"}
                                                    : std::vector<absl::string_view>{"__iter__"};
   for (const absl::string_view name : names) {
-    const ObjectGraph::Method method = graph_.FindMethod(shape, name);
+    const ObjectGraph::Method method = FindMethod(shape, name);
     if (method.owner == 0 || graph_.TypeName(method.object) != "function") continue;
     std::string file;
     CodeName(method.object, &file);
@@ -147,7 +164,7 @@ bool PickleRules::JudgeDescriptors(TypeRule* rule) {
     return false;
   };
   for (const absl::string_view name : {"__class__", "__dict__"}) {
-    const ObjectGraph::Method method = graph_.FindMethod(rule->shape, name);
+    const ObjectGraph::Method method = FindMethod(rule->shape, name);
     // Types written in C have descriptors of other kinds for it, which read the same.
     const bool written = (graph_.Pointer(method.owner + graph_.layout().type.flags) >> 9 & 1) != 0;
     if (method.object == 0 || !written || graph_.TypeName(method.object) == "getset_descriptor") continue;
@@ -167,17 +184,32 @@ bool PickleRules::JudgeReducer(const ObjectGraph::Method& method, absl::string_v
     rule->reason = forbidden->reason;
     return true;
   }
-  // Enum's metaclass copies its method into each class.
   std::string file;
   const bool written = graph_.TypeName(method.object) == "function";
   const std::string function = written ? CodeName(method.object, &file) : "";
-  const absl::string_view path = absl::string_view(file).substr(0, file.rfind(':'));
-  const bool of_enum = written && absl::EndsWith(path, "/enum.py") && name == "__reduce_ex__";
-  const absl::string_view known = of_enum ? absl::string_view("enum.Enum") : absl::string_view(owner);
-  if (const NamedRule* row = RowOf(kReducers, known, &NamedRule::name)) {
+  const bool of_enum = written && absl::EndsWith(PathIn(file), "/enum.py") && name == "__reduce_ex__";
+  // A timezone has its tzinfo's.
+  const bool of_timezone = owner == "datetime.tzinfo" && rule->shape.info.name == "datetime.timezone";
+  const NamedRule* const row =
+      of_enum ? RowOf(kEnumReducers, LastPart(function), &NamedRule::name)
+              : RowOf(kReducers, of_timezone ? absl::string_view("datetime.timezone") : owner, &NamedRule::name);
+  if (row != nullptr) {
     rule->replay = row->replay;
     rule->bytes = row->bytes;
-    return row->replay != Replay::kItems || JudgeItems(rule);
+    rule->owner = owner;
+    rule->sends_state = row->sends_state;
+    if (row->replay == Replay::kFails) rule->reason = PickleReason::kForbidden;
+    // 3.11.0 to 3.11.3 pickled members by their names.
+    if (row->replay == Replay::kEnum && graph_.interpreter().version_hex >> 8 >= 0x030b00 &&
+        graph_.interpreter().version_hex >> 8 <= 0x030b03)
+      rule->replay = Replay::kAtom;
+    const auto is_void = [&](uint64_t base) { return graph_.types().NameOf(base) == "numpy.void"; };
+    if (row->replay == Replay::kScalar && absl::c_any_of(rule->shape.mro, is_void)) {
+      rule->replay = Replay::kUnknown;
+      rule->runs = "numpy.void.__reduce__ of a record (native code)";
+    }
+    if (row->replay == Replay::kItems && JudgeItems(rule) && rule->sends_state) JudgeOwnedState(rule);
+    return rule->replay != Replay::kUnknown;
   }
   // The platform's exceptions define it several times.
   if (rule->shape.is_exception() && !written) {
@@ -190,6 +222,19 @@ bool PickleRules::JudgeReducer(const ObjectGraph::Method& method, absl::string_v
   return false;
 }
 
+// Of a set, a deque or an OrderedDict. Up to 3.10 their reducers read __dict__ alone.
+void PickleRules::JudgeOwnedState(TypeRule* rule) {
+  if (graph_.layout().minor >= 11) {
+    const ObjectGraph::Method own = FindMethod(rule->shape, "__getstate__");
+    if (own.owner != 0) {
+      JudgeReducer(own, "__getstate__", rule);
+      return;
+    }
+    rule->slots = graph_.SlotsOf(rule->shape);
+  }
+  JudgeDescriptors(rule);
+}
+
 // object.__reduce_ex__(): reduce_newobj() and object_getstate() in Objects/typeobject.c.
 void PickleRules::JudgeState(TypeRule* rule) {
   const TypeShape& shape = rule->shape;
@@ -200,7 +245,7 @@ void PickleRules::JudgeState(TypeRule* rule) {
   }
   bool has_arguments = false;
   for (const absl::string_view name : {"__getnewargs_ex__", "__getnewargs__"}) {
-    const ObjectGraph::Method method = graph_.FindMethod(shape, name);
+    const ObjectGraph::Method method = FindMethod(shape, name);
     if (method.owner == 0) continue;
     has_arguments = true;
     const std::string owner = graph_.types().NameOf(method.owner).value_or("");
@@ -216,7 +261,7 @@ void PickleRules::JudgeState(TypeRule* rule) {
     }
     break;
   }
-  const ObjectGraph::Method own = graph_.FindMethod(shape, "__getstate__");
+  const ObjectGraph::Method own = FindMethod(shape, "__getstate__");
   const bool has_dict = shape.dict_offset != 0 || shape.managed_dict();
   const bool returns_dict = has_dict && graph_.TypeName(own.object) == "function" && ReturnsOwnDict(graph_, own.object);
   if (own.owner != 0 && !returns_dict) {
@@ -226,7 +271,7 @@ void PickleRules::JudgeState(TypeRule* rule) {
   // Up to 3.10 object has no __getstate__: the lookup ends in __getattr__.
   for (const absl::string_view name : {"__getattr__", "__getattribute__"}) {
     if (name == "__getattr__" && (graph_.layout().minor >= 11 || returns_dict)) continue;
-    const ObjectGraph::Method method = graph_.FindMethod(shape, name);
+    const ObjectGraph::Method method = FindMethod(shape, name);
     if (method.owner == 0 || graph_.TypeName(method.object) != "function") continue;
     JudgeReducer(method, name, rule);
     return;
@@ -263,9 +308,14 @@ TypeRule PickleRules::Judge(TypeShape shape) {
   if (const auto found = reducers_.find(type.address); found != reducers_.end()) {
     std::string file;
     const std::string function = CodeName(found->second, &file);
-    if (const NamedRule* row = RowOf(kRegistered, function, &NamedRule::name)) {
+    const RegisteredRule* const row =
+        std::find_if(std::begin(kRegistered), std::end(kRegistered), [&](const RegisteredRule& known) {
+          return known.name == function && absl::EndsWith(PathIn(file), known.file);
+        });
+    if (row != std::end(kRegistered)) {
       rule.replay = row->replay;
       rule.bytes = row->bytes;
+      rule.sends_state = false;
     } else {
       rule.runs =
           absl::StrCat(function.empty() ? "a reducer" : function, " (", file.empty() ? "native code" : file, ")");
@@ -277,7 +327,7 @@ TypeRule PickleRules::Judge(TypeShape shape) {
     return rule;
   }
   for (const absl::string_view name : {"__reduce_ex__", "__reduce__"}) {
-    const ObjectGraph::Method method = graph_.FindMethod(type, name);
+    const ObjectGraph::Method method = FindMethod(type, name);
     if (method.owner == 0) continue;
     JudgeReducer(method, name, &rule);
     return rule;

@@ -5,6 +5,7 @@
 #define COWPROF_PYTHON_PICKLE_RULES_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,17 +31,24 @@ enum class Replay : uint8_t {
   kMethodWrapper,
   kPartial,
   kSlice,
-  kIterator,   // over one object
-  kMap,        // a function and a tuple of iterators
-  kFilter,     // a function and an iterator
-  kZip,        // a tuple of iterators
-  kState,      // copyreg.__newobj__ with attributes and slots; subclasses of list and dict with their items
-  kItems,      // its class and its items: defaultdict, OrderedDict, Counter, deque, set subclasses
-  kException,  // its class, args and attributes
-  kArray,      // numpy.ndarray
-  kTensor,     // torch's: sent as shared memory
-  kEnum,       // its class and value
-  kLogger,     // by name, if the logging module knows it
+  kIterator,    // over one object
+  kMap,         // a function and a tuple of iterators
+  kFilter,      // a function and an iterator
+  kZip,         // a tuple of iterators
+  kState,       // copyreg.__newobj__ with attributes and slots; subclasses of list and dict with their items
+  kItems,       // its class and its items: defaultdict, OrderedDict, Counter, deque, set subclasses
+  kException,   // its class, args and attributes
+  kArray,       // numpy.ndarray
+  kScalar,      // of numpy
+  kBuffer,      // BytesIO, StringIO: their content and attributes
+  kZoned,       // a datetime or time: its tzinfo
+  kZoneInfo,    // by its key, unless it was read from a file
+  kTensor,      // torch's: sent as shared memory
+  kEnum,        // its class and value
+  kGlobalName,  // an enum's member, as a global of its module
+  kLogger,      // by name, if logging.getLogger() returns it
+  kAttributes,  // those that its __getstate__ names
+  kSemLock,     // of multiprocessing
   kFails,
   kUnknown,
 };
@@ -51,6 +59,8 @@ struct TypeRule {
   PickleReason reason = PickleReason::kNone;  // kFails
   std::string runs;                           // kUnknown: the code that decides, "Vocab.__getstate__ (vocab.py:12)"
   std::vector<Slot> slots;                    // kState
+  std::string owner;                          // the type whose reducer it is; "": object's, or a registered one
+  bool sends_state = true;                    // kItems, kPartial: attributes, too
   bool tuple_arguments = false;               // kState of a subclass of tuple
   uint64_t bytes = 0;                         // kAtom: about
 };
@@ -59,31 +69,40 @@ struct ByName {
   PickleReason reason = PickleReason::kNone;  // kNone: it is found
   bool unknown = false;
   std::string module, name;
+  std::string runs;  // what decides, if it is unknown; "": the import of the name
 };
 
 class PickleRules {
  public:
   // `ending`: the process is taking its modules down. Then classes and functions count as found by their names, unless
   // the name itself says that they can't be.
-  explicit PickleRules(ObjectGraph* graph, bool ending = false);
+  // `out_of_time` is asked often while a type is judged: from true on, what is not judged yet is unknown.
+  explicit PickleRules(ObjectGraph* graph, bool ending = false, std::function<bool()> out_of_time = nullptr);
 
   // Of objects of the type at `type`; nullptr: it is not a type, or unreadable.
   const TypeRule* RuleOf(uint64_t type);
   // Whether `object`, a class or a Python function, is what its module has under its qualified name.
   ByName FindByName(uint64_t object);
   ByName FindBuiltin(uint64_t function);
+  // The same of others that are not sent as their class and state: what pickle asks of `object` itself.
+  ByName FindItself(uint64_t object, const TypeRule& rule);
   // "file.py:12" of a function or a class; "" if unknown.
   std::string DefinedAt(uint64_t object);
   bool main_has_file() const { return main_has_file_; }
 
  private:
   TypeRule Judge(TypeShape shape);
+  ObjectGraph::Method FindMethod(const TypeShape& shape, absl::string_view name);
   bool JudgeReducer(const ObjectGraph::Method& method, absl::string_view name, TypeRule* rule);
+  void JudgeOwnedState(TypeRule* rule);
   void JudgeState(TypeRule* rule);
   bool JudgeDescriptors(TypeRule* rule);
   bool JudgeItems(TypeRule* rule);
   bool SlotsAreDeclared(const TypeShape& shape);
   ByName Lookup(uint64_t object, std::string module, std::string name);
+  ByName FindSemLock(uint64_t lock);
+  ByName FindLogger(uint64_t logger);
+  std::string NameText(uint64_t text);  // at most kMaxKeyBytes and some; longer ones are unknown
   std::string CodeName(uint64_t function, std::string* file);
   uint64_t FunctionIn(uint64_t object);  // through staticmethod and classmethod
 
@@ -93,6 +112,8 @@ class PickleRules {
   absl::flat_hash_map<uint64_t, ByName> names_;
   bool main_has_file_ = false;
   const bool ending_;
+  const std::function<bool()> out_of_time_;
+  bool stopped_ = false;
 };
 
 }  // namespace cowprof

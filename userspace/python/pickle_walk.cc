@@ -14,7 +14,7 @@ namespace {
 // Below Python's limit of 1,000, which counts the frames of the program, too (up to 3.11).
 constexpr uint32_t kMostCalls = 800;
 constexpr size_t kMostListed = 64, kMostShapes = 4096, kMostDepth = 10'000, kMostPath = 1000;
-constexpr uint64_t kGlobalBytes = 8, kFloatBytes = 9, kFrame = 64 << 10, kFrameBytes = 9;
+constexpr uint64_t kGlobalBytes = 8, kFrame = 64 << 10, kFrameBytes = 9;
 
 }  // namespace
 
@@ -22,11 +22,20 @@ bool PickleWalk::OutOfBudget() {
   if (capped) return true;
   capped = objects >= limits_.objects;
   // Objects of which many are visited at once, or that are met again, may step over a multiple.
-  if (objects < next_pause_) return capped;
+  if (objects < next_pause_) return capped || OutOfTime();
   next_pause_ = objects + 1024;
-  capped |= BootTime() - began_ > limits_.time || (limits_.go_on && !limits_.go_on());
+  LookAtClock();
   return capped;
 }
+
+bool PickleWalk::OutOfTime() {
+  if (capped || graph_.compared_keys() < next_look_) return capped;
+  next_look_ = graph_.compared_keys() + 16384;
+  LookAtClock();
+  return capped;
+}
+
+void PickleWalk::LookAtClock() { capped |= BootTime() - began_ > limits_.time || (limits_.go_on && !limits_.go_on()); }
 
 void PickleWalk::Run(const PickleRoot& root) {
   expression_ = root.expression;
@@ -105,6 +114,9 @@ void PickleWalk::Visit(uint32_t parent, uint32_t ordinal, const Edge& edge) {
     ++unreadable;
     return;
   }
+  // Pickles whatever it holds, if its class does.
+  const bool plain = rule->replay == Replay::kAtom || rule->replay == Replay::kScalar ||
+                     (rule->replay == Replay::kZoned && !graph_.HasZone(object));
   switch (rule->replay) {  // what needs no node
     case Replay::kNumber:
       return CountNumber(object);
@@ -112,13 +124,11 @@ void PickleWalk::Visit(uint32_t parent, uint32_t ordinal, const Edge& edge) {
     case Replay::kBytes:
       if (Remember(object)) CountText(object);
       return;
-    case Replay::kAtom:
-      bytes += rule->bytes == 0 ? 4 : rule->bytes;
-      ++(rule->bytes == 1 ? mix.again : rule->bytes == kFloatBytes ? mix.floats : mix.reduced);
-      if (!rule->shape.heap() || !classes_.insert(rule->shape.address).second) return;
-      break;
     default:
-      if (!Remember(object)) return;
+      if (!plain && !Remember(object)) return;
+      if (!plain) break;
+      CountPlain(object, *rule);
+      if (!rule->shape.heap() || !classes_.insert(rule->shape.address).second) return;
   }
   if (nodes_.size() >= limits_.objects || stack_.size() >= kMostDepth) {
     capped = true;
@@ -132,27 +142,40 @@ void PickleWalk::Visit(uint32_t parent, uint32_t ordinal, const Edge& edge) {
   if (calls > kMostCalls && !too_deep_) {
     too_deep_ = true;
     open_unknowns_.insert(node);
-    Note(node, {.type = rule->shape.info.name, .runs = "the limit of recursion: it lies too deep to be sure"},
+    Note(node, {.type = rule->shape.info.name, .runs = "Python's recursion limit, which nesting this deep may hit"},
          &unknowns, &unknowns_left_out);
   }
   if (edge.kind == EdgeKind::kAttribute && hiding_.contains(edge.name) && open_unknowns_.insert(parent).second) {
     Note(parent, {.type = graph_.TypeName(nodes_[parent].object), .runs = "an attribute that hides a method of pickle"},
          &unknowns, &unknowns_left_out);
   }
+  const ByName itself = rules_.FindItself(object, *rule);
+  JudgeName(node, object, itself);
   switch (rule->replay) {
     case Replay::kFails:
-      return Fail(node, rule->reason, "", "");
+      return;
     case Replay::kByName:
+    case Replay::kGlobalName:
+    case Replay::kLogger:
       bytes += 40;
       ++by_name_;
-      return JudgeName(node, object, rules_.FindByName(object));
-    case Replay::kBuiltin: {
-      const uint64_t self = graph_.Pointer(object + graph_.state().builtin_self);
+      return;
+    case Replay::kBuiltin:
       bytes += 40;
       ++by_name_;
-      if (self == 0 || graph_.TypeName(self) == "module") return JudgeName(node, object, rules_.FindBuiltin(object));
+      if (itself.unknown || !itself.name.empty()) return;
       break;
-    }
+    case Replay::kSemLock:
+    case Replay::kZoneInfo:
+      if (itself.reason != PickleReason::kNone) return;
+      bytes += rule->bytes;
+      break;
+    case Replay::kBuffer:
+      CountBuffer(object, *rule);
+      break;
+    case Replay::kZoned:
+      if (!plain) bytes += rule->bytes;
+      break;
     case Replay::kUnknown: {
       Note(node, {.type = rule->shape.info.name, .runs = rule->runs}, &unknowns, &unknowns_left_out);
       open_unknowns_.insert(node);
@@ -175,15 +198,15 @@ void PickleWalk::Visit(uint32_t parent, uint32_t ordinal, const Edge& edge) {
     classes_.insert(type);
     if (Remember(type)) bytes += kGlobalBytes + rule->shape.info.name.size();
     const ByName named = rules_.FindByName(type);
-    if (named.reason != PickleReason::kNone || named.unknown) JudgeName(node, type, named);
+    JudgeName(node, type, named);
     // An object of a class that the new process can't find is pickled all the same.
     if ((named.reason != PickleReason::kNone && named.reason != PickleReason::kMainWithoutFile) || named.unknown)
       return;
-    if (rule->replay == Replay::kAtom) return;
+    if (plain) return;
   }
   // Items come before the state of an object that has both; only defaultdict's factory comes before its items.
   const bool has_items = rule->replay == Replay::kState || rule->replay == Replay::kItems;
-  const uint32_t ordinal_of_first = has_items && rule->shape.info.name != "collections.defaultdict" ? 1u << 31 : 0;
+  const uint32_t ordinal_of_first = has_items && rule->owner != "collections.defaultdict" ? 1u << 31 : 0;
   CountContainer(object, *rule);
   Edges children = ChildrenOf(object, *rule);
   NoteContainer(node, *rule, children.size());
@@ -191,11 +214,14 @@ void PickleWalk::Visit(uint32_t parent, uint32_t ordinal, const Edge& edge) {
 }
 
 void PickleWalk::JudgeName(uint32_t node, uint64_t object, const ByName& named) {
+  if (named.reason == PickleReason::kNone && !named.unknown) return;
   const std::string name = absl::StrCat(named.module, named.module.empty() ? "" : ".", named.name);
-  if (named.reason != PickleReason::kNone) return Fail(node, named.reason, name, rules_.DefinedAt(object));
-  if (!named.unknown) return;
-  Note(node, {.type = graph_.TypeName(nodes_[node].object), .runs = absl::StrCat("import ", name)}, &unknowns,
-       &unknowns_left_out);
+  if (named.reason != PickleReason::kNone)
+    return Fail(node, named.reason, name, name.empty() ? "" : rules_.DefinedAt(object));
+  Note(node,
+       {.type = graph_.TypeName(nodes_[node].object),
+        .runs = named.runs.empty() ? absl::StrCat("import ", name) : named.runs},
+       &unknowns, &unknowns_left_out);
 }
 
 void PickleWalk::Fail(uint32_t node, PickleReason reason, std::string name, std::string defined_at) {
@@ -307,10 +333,14 @@ bool PickleWalk::StillThere(const PickleRoot& root, const std::vector<Node>& cha
     later_.push_back({.edges = ChildrenOf(at, *rule)});
     bool there = false;
     for (Level& level : later_) {
+      const bool exact = level.edges.SkipTo(step.edge.index);
       Edge edge;
       while (!there && level.edges.Next(cached_, &edge)) {
+        if (++steps_again_ % 1024 == 0) LookAtClock();
+        if (capped) return false;
         there = edge.object == step.object && edge.kind == step.edge.kind && edge.name == step.edge.name &&
                 edge.index == step.edge.index && edge.field == step.edge.field;
+        if (exact) break;
       }
     }
     if (!there) return false;
@@ -318,16 +348,8 @@ bool PickleWalk::StillThere(const PickleRoot& root, const std::vector<Node>& cha
   }
   const TypeRule* rule = rules_.RuleOf(graph_.TypeOf(at));
   if (rule == nullptr || rule->shape.info.name != found.type) return false;
-  switch (rule->replay) {
-    case Replay::kFails:
-      return rule->reason == found.reason;
-    case Replay::kByName:
-      return rules_.FindByName(at).reason == found.reason;
-    case Replay::kBuiltin:
-      return rules_.FindBuiltin(at).reason == found.reason;
-    default:
-      return rules_.FindByName(rule->shape.address).reason == found.reason;
-  }
+  return rules_.FindItself(at, *rule).reason == found.reason ||
+         (rule->shape.heap() && rules_.FindByName(rule->shape.address).reason == found.reason);
 }
 
 }  // namespace cowprof

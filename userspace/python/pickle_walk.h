@@ -61,10 +61,14 @@ class PickleWalk {
 
   PickleWalk(const Interpreter& interpreter, const MemoryReader& memory, const PickleLimits& limits,
              bool ending = false)
-      : cached_(memory), graph_(interpreter, cached_), rules_(&graph_, ending), limits_(limits) {}
+      : cached_(memory),
+        graph_(interpreter, cached_),
+        rules_(&graph_, ending, [this] { return OutOfTime(); }),
+        limits_(limits) {}
 
   void Run(const PickleRoot& root);
-  // Whether the chain to a finding's object is still there, and it is still of that type and reason.
+  // Whether the chain to a finding's object is still there, and it is still of that type and reason. False, and
+  // `capped`: there was no time to see.
   bool StillThere(const PickleRoot& root, const std::vector<Node>& chain, const Found& found);
   std::vector<Node> ChainTo(uint32_t node) const;
   // What its items are, each pickled by itself, and how many objects an item has on average. Of a walk that did not
@@ -76,6 +80,7 @@ class PickleWalk {
   uint64_t objects = 0, unreadable = 0, bytes = 0, unsure_bytes = 0;
   uint64_t rest_bytes = 0;  // of items beyond the limit, if they are like those before it
   PickleMix mix;
+  bool unsized = false;  // of something `bytes` has a lower bound only
   bool capped = false;
   // The largest numpy array with dtype=object, and its length.
   std::string object_array;
@@ -109,6 +114,8 @@ class PickleWalk {
   void Note(uint32_t node, Found found, std::vector<Found>* list, uint64_t* left_out);
   void CountText(uint64_t object);
   void CountNumber(uint64_t object);
+  void CountPlain(uint64_t object, const TypeRule& rule);
+  void CountBuffer(uint64_t object, const TypeRule& rule);
   void CountArray(uint64_t object);
   void JudgeTensor(uint32_t node, uint64_t object, const TypeRule& rule);
   // Whether pickle meets it for the first time; otherwise counts the reference to its memo, which has one byte or four.
@@ -124,6 +131,8 @@ class PickleWalk {
   void CountName(const Edge& edge);
   void CountContainer(uint64_t object, const TypeRule& rule);
   bool OutOfBudget();
+  bool OutOfTime();  // after many comparisons of names, which may be for one type or name
+  void LookAtClock();
   std::string PathOf(uint32_t node, bool general);
   bool IsBefore(uint32_t a, uint32_t b) const;
 
@@ -132,7 +141,8 @@ class PickleWalk {
   PickleRules rules_;
   const PickleLimits limits_;
   const absl::Duration began_ = BootTime();
-  uint64_t next_pause_ = 1024;
+  uint64_t next_pause_ = 1024, next_look_ = 16384;  // in objects; in names that were compared
+  uint64_t steps_again_ = 0;                        // of StillThere()
   std::string expression_;
   absl::flat_hash_map<uint64_t, std::string> names_;
   std::vector<Node> nodes_;

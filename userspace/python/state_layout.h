@@ -23,6 +23,7 @@ struct StateLayout {
   uint32_t wrapped = 16;  // of a staticmethod, a classmethod and a cell: the first field
   uint32_t module_dict = 16, default_factory = 48, exception_dict = 16, exception_args = 24;
   uint32_t slice_start = 16, slice_stop = 24, slice_step = 32, iterator_sequence = 24;
+  uint32_t has_zone = 24 /* u8 */, datetime_zone = 40, time_zone = 32;
   // Iterators of built-in functions.
   uint32_t map_iterators = 16, map_function = 24, filter_function = 16, filter_iterator = 24, zip_iterators = 24;
 };

@@ -15,6 +15,7 @@ import enum
 import fractions
 import functools
 import hashlib
+import io
 import itertools
 import json
 import logging
@@ -186,6 +187,62 @@ class Replaced:  # noqa: F811
     pass
 
 
+class DefaultOf(collections.defaultdict):
+    pass
+
+
+class CounterOf(collections.Counter):
+    pass
+
+
+class OrderedOf(collections.OrderedDict):
+    pass
+
+
+class DequeOf(collections.deque):
+    pass
+
+
+class PartialOf(functools.partial):
+    pass
+
+
+class SetOfSlot(set):
+    __slots__ = ("slot",)
+
+
+class OfLock(enum.Enum):
+    LOCK = threading.Lock()
+
+
+by_global_name = next(getattr(enum, name) for name in ("pickle_by_global_name", "_reduce_ex_by_global_name", "_reduce_ex_by_name")
+                      if hasattr(enum, name))
+
+
+class ByGlobalName(enum.Enum):
+    EXPORTED, MISSING = threading.Lock(), 1
+    __reduce_ex__ = by_global_name
+
+
+EXPORTED = ByGlobalName.EXPORTED
+
+
+class ByName(enum.Enum):
+    EXPORTED = threading.Lock()
+    __reduce_ex__ = getattr(enum, "pickle_by_enum_name", None) or enum.Enum.__reduce_ex__
+
+
+class Mixed:
+    def __new__(cls, value):
+        made = object.__new__(cls)
+        made._value_ = value
+        return made
+
+
+class MixedEnum(Mixed, enum.Enum):
+    ONE = 1
+
+
 class Größe:
     pass
 
@@ -274,6 +331,24 @@ def exhausted(items):
     return iterator
 
 
+def with_lock(holder):
+    holder.lock = threading.Lock()
+    return holder
+
+
+def with_slot(holder):
+    holder.slot = threading.Lock()
+    return holder
+
+
+def in_zone():
+    try:
+        import zoneinfo
+        return datetime.datetime(2020, 1, 1, tzinfo=zoneinfo.ZoneInfo("UTC"))
+    except Exception:  # before 3.9, or without the data
+        return datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
+
+
 def cyclic(leaf):
     first = Plain()
     first.me = first
@@ -356,6 +431,27 @@ def kinds():
         ("shared keys", shared_keys(1), ""), ("shared keys with lock", shared_keys(lock()), "[1].b"),
         ("generic alias", list[int] if sys.version_info >= (3, 9) else None, ""),
         ("queue", get_context("spawn").Queue(), ""), ("multiprocessing lock", get_context("spawn").Lock(), ""),
+        ("fork lock", get_context("fork").Lock(), ""), ("fork queue", get_context("fork").Queue(), "._rlock"),
+        ("fork event", get_context("fork").Event(), "._cond._lock"), ("fork condition", get_context("fork").Condition(), "._lock"),
+        ("event of spawn", get_context("spawn").Event(), ""), ("joinable queue", get_context("spawn").JoinableQueue(), ""),
+        ("simple queue", get_context("spawn").SimpleQueue(), ""),
+        ("default dict subclass", DefaultOf(list, a=[1]), ""), ("default dict subclass of lambda", DefaultOf(lambda: 0), ".default_factory"),
+        ("default dict subclass with lock attribute", with_lock(DefaultOf(list)), ""),
+        ("counter subclass with lock attribute", with_lock(CounterOf("ab")), ""),
+        ("partial with lock attribute", with_lock(functools.partial(function)), ""),
+        ("partial subclass with lock attribute", with_lock(PartialOf(function)), None),
+        ("ordered dict subclass with lock attribute", with_lock(OrderedOf(a=1)), ".lock"),
+        ("set subclass with lock in slot", with_slot(SetOfSlot([1])), ".slot"),
+        ("deque subclass", DequeOf([1]), ""), ("deque subclass with lock", DequeOf([1, lock()]), "[1]"),
+        ("deque subclass with lock attribute", with_lock(DequeOf([1])), ".lock"), ("long deque", collections.deque(range(5000)), ""),
+        ("long deque with lock", collections.deque([*range(5000), lock()]), "[5000]"),
+        ("enum of lock", OfLock.LOCK, ".value"), ("enum by global name", EXPORTED, ""),
+        ("enum by missing global name", ByGlobalName.MISSING, ""), ("enum by name", ByName.EXPORTED, ".value"),
+        ("mixed enum", MixedEnum.ONE, ""),
+        ("memory file with lock attribute", with_lock(io.BytesIO(b"a")), ".lock"),
+        ("text with lock attribute", with_lock(io.StringIO("a")), ".lock"),
+        ("time of day with zone", datetime.time(1, tzinfo=datetime.timezone.utc), ""), ("time in a named zone", in_zone(), ""),
+        ("unregistered logger", logging.Logger("a.b"), ""),
         ("größe", Größe(), ""), ("schlüssel 名前 🐍", größe, ""), ("class of a long name", LongName(), ""),
         ("object", object(), ""), ("super", super(Slots, Slots(1, 2)), ""),
     ]
@@ -484,6 +580,30 @@ def reduce_registered(registered):
     raise TypeError("no")
 
 
+class RegisteredAsPattern:
+    pass
+
+
+def _pickle(registered):
+    """Only by its name that of re."""
+    raise TypeError("no")
+
+
+class OrderedState(collections.OrderedDict):
+    def __getstate__(self):
+        return {}
+
+
+class ZoneOfLock(datetime.tzinfo):
+    def __init__(self):
+        self.lock = threading.Lock()
+
+
+def closed(file):
+    file.close()
+    return file
+
+
 class WithoutModule:
     pass
 
@@ -582,6 +702,7 @@ def traps():
     import copyreg
     lock = threading.Lock
     copyreg.pickle(Registered, reduce_registered)
+    copyreg.pickle(RegisteredAsPattern, _pickle)
     sys.modules["lazy_module"], sys.modules["not_a_module"] = LazyModule("lazy_module"), NotAModule()
     sys.modules["empty_module"] = types.ModuleType("empty_module")
     crowded = sys.modules["crowded_module"] = types.ModuleType("crowded_module")
@@ -602,6 +723,10 @@ def traps():
         ("set that hides", SetHides([lock()]), None), ("deque that hides", DequeHides([lock()]), None),
         ("ordered dict that hides", OrderedHides(a=lock()), None), ("no reduce", NoReduce(), None), ("no state", NoState(), None),
         ("gets all attributes", GetsAll(), None), ("registered reducer", Registered(), None),
+        ("registered by the name of another", RegisteredAsPattern(), None),
+        ("ordered dict with an own getstate", with_lock(OrderedState(a=1)), ".lock"),
+        ("time in a zone with lock", datetime.datetime(2020, 1, 1, tzinfo=ZoneOfLock()), None),
+        ("closed memory file", closed(io.BytesIO(b"a")), None), ("fork simple queue", get_context("fork").SimpleQueue(), "._rlock"),
         ("class without module", WithoutModule(), None), ("class of a lazy module", OfLazyModule(), None),
         ("class of an object", OfObject(), None), ("class of an empty module", OfEmptyModule(), ""),
         ("class of a crowded module", OfCrowdedModule(), ""), ("class of many attributes", ManyAttributes(), None),

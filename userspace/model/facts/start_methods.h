@@ -35,13 +35,16 @@ enum class PickleReason : uint8_t {
   kNotTheSame,       // its module has another object under its name
   kMainWithoutFile,  // of a __main__ that a new process can't import again
   kForbidden,        // its own __reduce__ or __getstate__ always raises
+  kForkContext,      // a lock of multiprocessing that the fork context made
+  kLogger,           // not the one that logging.getLogger() returns
 };
 template <>
 inline constexpr auto kNamesOf<PickleReason> = NamesFor<PickleReason>("", "no-new", "native-state", "open-file",
                                                                       "socket", "lock", "thread", "module", "dict-view",
                                                                       "generator", "weakref", "lambda",
                                                                       "local-function", "local-class", "not-found",
-                                                                      "not-the-same", "main-without-file", "forbidden");
+                                                                      "not-the-same", "main-without-file", "forbidden",
+                                                                      "fork-context", "logger");
 
 struct PickleFailure {
   std::string path;  // "dataset.logger.handlers[0].lock", as the target spells it: any bytes

@@ -46,11 +46,11 @@ PickleVerdict VerdictOf(const PickleLook& look) {
 std::string WhyUnknown(const PickleLook& look) {
   if (VerdictOf(look) != PickleVerdict::kUnknown) return "";
   if (look.root.empty())
-    return "no DataLoader and no unstarted Process was found in frames or globals; name the object with --object";
+    return "no DataLoader with workers and no unstarted Process was found in frames or globals; name the object with --object";
   if (look.capped) return "the walk stopped at its limit; name a part of it with --object";
   if (look.refused > 0) return "the objects changed while they were read; look again";
   if (look.unreadable > 0) return "some objects could not be read; look again";
-  if (!look.unknowns.empty()) return "code of the program decides, which reading can't judge";
+  if (!look.unknowns.empty()) return "reading alone can't tell whether some of the objects pickle";
   return "two readings differ; look again";
 }
 
@@ -85,6 +85,8 @@ std::string StartMethodsSentence(const PickleLook& look) {
 //   Can't pickle local object 'Vocab.load.<locals>.<lambda>'
 //   Can't pickle <function <lambda> at 0x7f0a>: attribute lookup <lambda> on __main__ failed
 //   Can't pickle <class '__main__.Row'>: it's not the same object as __main__.Row
+//   A SemLock created in a fork context is being shared with a process in a spawn context. ...
+//   logger cannot be pickled
 const PickleFailure* FailureOf(const StartFailed& error, const PickleLook& look) {
   const auto names = [&](absl::string_view name) {
     for (;;) {
@@ -97,7 +99,11 @@ const PickleFailure* FailureOf(const StartFailed& error, const PickleLook& look)
     }
   };
   for (const PickleFailure& failure : look.failures) {
-    if (names(failure.name.empty() ? failure.type : failure.name)) return &failure;
+    const bool fits = failure.reason == PickleReason::kForkContext ? absl::StrContains(error.message, "fork context")
+                      : failure.reason == PickleReason::kLogger
+                          ? absl::StrContains(error.message, "logger cannot")
+                          : names(failure.name.empty() ? failure.type : failure.name);
+    if (fits) return &failure;
   }
   return nullptr;
 }
@@ -107,7 +113,7 @@ std::string ReasonOf(const PickleFailure& failure) {
     case PickleReason::kNone:
       return "";
     case PickleReason::kNoNew:
-      return "pickle can't make one: its type can't be called";
+      return "pickle can't make one: its type can't be instantiated";
     case PickleReason::kNativeState:
       return "its type keeps state in C that pickle can't see, and has no __reduce__";
     case PickleReason::kOpenFile:
@@ -135,11 +141,15 @@ std::string ReasonOf(const PickleFailure& failure) {
     case PickleReason::kNotFound:
       return absl::StrCat("there is no ", Printable(failure.name), " to find it by");
     case PickleReason::kNotTheSame:
-      return absl::StrCat(Printable(failure.name), " is another object by now");
+      return absl::StrCat(Printable(failure.name), " now refers to a different object");
     case PickleReason::kMainWithoutFile:
       return "a new process can't import this __main__: it has no file";
     case PickleReason::kForbidden:
       return "its type forbids it";
+    case PickleReason::kForkContext:
+      return "the fork context made it, and only forked workers can have it";
+    case PickleReason::kLogger:
+      return absl::StrCat(Printable(failure.name), " returns a different logger");
   }
   return "";
 }
@@ -175,6 +185,11 @@ std::string FixOf(const PickleFailure& failure) {
     case PickleReason::kNotFound:
     case PickleReason::kNotTheSame:
       return "give it the name under which its module has it";
+    case PickleReason::kForkContext:
+      return "make it, or the Queue or Event that holds it, with the context that starts the workers: after "
+             "set_start_method(), or get_context('spawn').Queue()";
+    case PickleReason::kLogger:
+      return "get it from logging.getLogger() instead of calling its class";
     case PickleReason::kMainWithoutFile:
       return "put it into a module with a file, or run the program from one";
     default:

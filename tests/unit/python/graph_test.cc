@@ -1,0 +1,83 @@
+// References of containers, read in made-up memory. The system tests compare the rest with what pickle really visits.
+#include "python/graph.h"
+
+#include <catch2/catch.hpp>
+
+#include "python_memory.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kDeque = 0x40000, kBlocks = 0x50000, kBlockBytes = 66 * 8, kItems = 0x100000;
+
+// A deque of `count` items, which are kItems, kItems + 8, ..., from `index` of its first block on.
+void AddDeque(PythonMemory* memory, uint64_t count, uint64_t index) {
+  memory->Add(kDeque, std::string(64, '\0'));
+  memory->Word(kDeque + 16, count);
+  memory->Word(kDeque + 24, kBlocks);
+  memory->Word(kDeque + 40, index);
+  for (uint64_t block = 0; block <= (index + count) / 64; ++block) {
+    const uint64_t at = kBlocks + block * kBlockBytes;
+    memory->Add(at, std::string(kBlockBytes, '\0'));
+    for (uint64_t i = 0; i < 64; ++i) {
+      const uint64_t item = block * 64 + i;
+      if (item >= index) memory->Word(at + 8 + 8 * i, kItems + 8 * (item - index));
+    }
+    memory->Word(at + 8 + 8 * 64, at + kBlockBytes);
+  }
+}
+
+uint64_t CountItems(const PythonMemory& memory, Edges* edges) {
+  uint64_t count = 0;
+  Edge edge;
+  while (edges->Next(memory, &edge)) {
+    CHECK(edge.object == kItems + 8 * count);
+    CHECK(edge.index == count);
+    ++count;
+  }
+  return count;
+}
+
+TEST_CASE("graph: a deque of any length", "[python graph]") {
+  PythonMemory memory;
+  const uint64_t count = GENERATE(0, 1, 4, 5, 200, 5000);
+  AddDeque(&memory, count, 60);
+  const ObjectGraph graph(memory.interpreter(), memory);
+  Edges edges = graph.DequeItems(kDeque);
+  CHECK(edges.size() == count);
+  CHECK(CountItems(memory, &edges) == count);
+  CHECK_FALSE(edges.torn());
+}
+
+TEST_CASE("graph: a deque that claims more than it has is torn", "[python graph]") {
+  PythonMemory memory;
+  AddDeque(&memory, 200, 0);
+  const ObjectGraph graph(memory.interpreter(), memory);
+  SECTION("the next block is nowhere") { memory.Word(kBlocks + kBlockBytes - 8, 0); }
+  SECTION("no item has such an index") { memory.Word(kDeque + 40, 64); }
+  SECTION("more than there can be") { memory.Word(kDeque + 16, uint64_t{1} << 40); }
+  Edges edges = graph.DequeItems(kDeque);
+  CHECK(CountItems(memory, &edges) < 200);
+  CHECK(edges.torn());
+}
+
+TEST_CASE("graph: an item of a list is read without those before it", "[python graph]") {
+  PythonMemory memory;
+  memory.Add(kDeque, std::string(40, '\0'));
+  memory.Word(kDeque + 16, 1000);
+  memory.Word(kDeque + 24, kBlocks);
+  memory.Word(kBlocks + 8 * 999, kItems);  // alone is readable
+  const ObjectGraph graph(memory.interpreter(), memory);
+  Edges edges = graph.Items(kDeque, EdgeKind::kIndex);
+  REQUIRE(edges.SkipTo(999));
+  Edge edge;
+  REQUIRE(edges.Next(memory, &edge));
+  CHECK(edge.object == kItems);
+  CHECK(edge.index == 999);
+  CHECK_FALSE(edges.Next(memory, &edge));
+  Edges fields = Edges::Fields({{.object = kItems}});
+  CHECK_FALSE(fields.SkipTo(0));
+}
+
+}  // namespace
+}  // namespace cowprof
