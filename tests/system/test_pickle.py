@@ -165,6 +165,30 @@ def test_process_in_a_frame_is_found_by_itself(target):
     assert said["root"].startswith("worker (in main, pickle_targets.py:")
 
 
+def test_a_loader_without_workers_is_not_judged_and_others_are_counted(target):
+    said = pickle_of(target("loaders").pid)
+    assert (said["verdict"], said["failures"][0]["path"]) == ("will-fail", "trained.dataset.keys"), said
+    assert said["root"].startswith("trained (in main, pickle_targets.py:"), said
+    assert said["root"].endswith("; not judged: 1 other DataLoader or Process)"), said
+    said = pickle_of(target("unsent").pid)
+    assert (said["verdict"], said["root"]) == ("unknown", None), said
+
+
+def test_an_index_is_the_whole_key(target):
+    process = target("numbers")
+    assert pickle_of(process.pid, "--object", "data[5]")["verdict"] == "no-obstacle-found"
+    said = pickle_of(process.pid, "--object", "data")
+    assert [failure["path"] for failure in said["failures"]] == ["data[-5]", "data[1073741829]"], said
+
+
+def test_memory_files_count_with_their_content(target):
+    process = target("buffers")
+    truth = process.lines[-1]["bytes"]
+    said = pickle_of(process.pid, "--object", "__main__.data")["bytes_each"]
+    assert said["best"] == pytest.approx(truth, rel=0.05)
+    assert said["low"] <= truth <= said["high"]
+
+
 def test_nothing_to_send_is_unknown_not_fine(target):
     said = pickle_of(target("nothing").pid)
     assert (said["verdict"], said["root"]) == ("unknown", None)

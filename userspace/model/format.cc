@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -73,6 +74,11 @@ std::string HumanDuration(absl::Duration t) {
 
 std::string Plural(uint64_t count, absl::string_view noun) {
   return absl::StrCat(HumanCount(count), " ", noun, count == 1 ? "" : "s");
+}
+
+std::string WithArticle(absl::string_view noun) {
+  const bool vowel = !noun.empty() && absl::StrContains("aeioAEIO", noun.substr(0, 1));
+  return absl::StrCat(vowel ? "an " : "a ", noun);
 }
 
 std::string Printable(absl::string_view text, size_t max_bytes) {

@@ -19,6 +19,8 @@ std::string HumanCount(const Count& count);
 std::string HumanDuration(absl::Duration t);                 // "12.3 s", "4 min 05 s"
 std::string Plural(uint64_t count, absl::string_view noun);  // "1 worker", "2 workers"
 
+std::string WithArticle(absl::string_view noun);  // "a lock", "an int", by the first letter
+
 // A name chosen by the target, made safe to print: control characters and bytes that are not UTF-8 become \xNN, and
 // text beyond `max_bytes` becomes "...".
 std::string Printable(absl::string_view text, size_t max_bytes = 120);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "model/base_name.h"
@@ -79,6 +80,19 @@ class Finder {
     return false;
   }
 
+  // The program's own variables: in frames that are not a library's, and in __main__.
+  template <typename Visit>
+  void ForEachOwn(const std::vector<RawFrame>& frames, const Visit& visit) {
+    for (const RawFrame& frame : frames) {
+      if (IsOfLibrary(frame)) continue;
+      for (const Variable& local : VariablesOf(frame)) visit(local.name, Opened(local.object));
+    }
+    Edges globals = graph_.DictItems(graph_.ModuleDict("__main__"), EdgeKind::kAttribute);
+    Edge edge;
+    for (uint64_t i = 0; i < kMostGlobals && globals.Next(cached_, &edge); ++i)
+      visit(graph_.Text(edge.name), edge.object);
+  }
+
   absl::StatusOr<PickleRoot> Find(absl::string_view expression);
   PickleRoot FindByItself();
   PickleRoot FindInTraceback() { return FindIn(LastTraceback(graph_)); }
@@ -99,6 +113,8 @@ class Finder {
   Sent SentOf(uint64_t type);
   // Whether workers get something of the object.
   bool Take(const std::string& name, uint64_t object, PickleRoot* root);
+  // What else in frames of the program and in __main__ workers get something of.
+  void CountOthers(const std::vector<RawFrame>& frames, PickleRoot* root);
   bool TakeFrom(const std::vector<RawFrame>& frames, bool of_library, PickleRoot* root);
   bool TakeFromModule(absl::string_view module, uint64_t dict, PickleRoot* root);
   bool TakeFromSpawn(const std::vector<RawFrame>& frames, PickleRoot* root);
@@ -110,6 +126,7 @@ class Finder {
   ObjectGraph graph_;
   CodeReader codes_;
   absl::flat_hash_map<uint64_t, Sent> sent_;  // by type
+  uint64_t taken_ = 0;
 };
 
 std::vector<Variable> Finder::VariablesOf(const RawFrame& frame) {
@@ -194,9 +211,9 @@ absl::StatusOr<PickleRoot> Finder::Find(absl::string_view expression) {
     at = Opened(Item(at, step));
     if (at == 0) {
       return absl::NotFoundError(absl::StrCat(
-          "nothing in '", expression, "' is ",
-          step.index ? absl::StrCat("[", *step.index, "]") : absl::StrCat("'", step.name, "'"), " of that ",
-          type.empty() ? "object" : type, "; a property is not followed: name the attribute behind it"));
+          "'", expression, "': that ", type.empty() ? "object" : type, " has no ",
+          step.index ? absl::StrCat("[", *step.index, "]") : absl::StrCat("'", step.name, "'"),
+          step.index || step.is_key ? "" : " (properties are not evaluated; name the underlying attribute)"));
     }
   }
   root.parts = {{"", at}};
@@ -220,6 +237,7 @@ bool Finder::Take(const std::string& name, uint64_t object, PickleRoot* root) {
   const Sent sent = SentOf(graph_.TypeOf(object));
   if (sent == Sent::kNothing) return false;
   if (sent == Sent::kPartsOfLoader) {
+    if (ReadInt(graph_.layout(), cached_, graph_.Attribute(object, "num_workers")) == 0) return false;
     for (const char* part : {"dataset", "collate_fn", "worker_init_fn"}) {
       if (const uint64_t value = graph_.Attribute(object, part); value != 0) root->parts.emplace_back(part, value);
     }
@@ -228,7 +246,22 @@ bool Finder::Take(const std::string& name, uint64_t object, PickleRoot* root) {
     root->parts = {{"", object}};  // one that was started does not keep what it was sent
   }
   root->expression = name != "self" ? name : sent == Sent::kItself ? "Process" : "DataLoader";
-  return !root->parts.empty();
+  if (root->parts.empty()) return false;
+  taken_ = object;
+  return true;
+}
+
+void Finder::CountOthers(const std::vector<RawFrame>& frames, PickleRoot* root) {
+  absl::flat_hash_set<uint64_t> others = {taken_};
+  const auto consider = [&](const std::string&, uint64_t object) {
+    PickleRoot other;
+    if (SentOf(graph_.TypeOf(object)) != Sent::kNothing && Take("", object, &other)) others.insert(object);
+  };
+  ForEachOwn(frames, consider);
+  const size_t count = others.size() - 1;
+  if (count == 0) return;
+  absl::StrAppend(&root->where, root->where.empty() ? "" : "; ", "not judged: ", count, " other ",
+                  count == 1 ? "DataLoader or Process" : "DataLoaders or Processes");
 }
 
 // Of all threads, the main thread's first; innermost first.
@@ -296,14 +329,7 @@ void Finder::NameObjects(const std::vector<RawFrame>& frames, PickleRoot* root) 
     const bool tells = shape && (shape->heap() || shape->is_list() || shape->is_dict() || shape->is_tuple());
     if (tells && root->names.size() < kMostNames) root->names.emplace_back(object, name);
   };
-  for (const RawFrame& frame : frames) {
-    if (IsOfLibrary(frame)) continue;
-    for (const Variable& local : VariablesOf(frame)) name_it(local.name, Opened(local.object));
-  }
-  Edges globals = graph_.DictItems(graph_.ModuleDict("__main__"), EdgeKind::kAttribute);
-  Edge edge;
-  for (uint64_t i = 0; i < kMostGlobals && globals.Next(cached_, &edge); ++i)
-    name_it(graph_.Text(edge.name), edge.object);
+  ForEachOwn(frames, name_it);
 }
 
 PickleRoot Finder::FindByItself() {
@@ -312,6 +338,7 @@ PickleRoot Finder::FindByItself() {
   if (TakeFrom(frames, /*of_library=*/false, &root) ||
       TakeFromModule("__main__", graph_.ModuleDict("__main__"), &root)) {
     if (root.parts[0].first.empty()) NameObjects(frames, &root);
+    CountOthers(frames, &root);
     return root;
   }
   if (TakeFromSpawn(frames, &root) || TakeFrom(frames, /*of_library=*/true, &root)) {
@@ -344,17 +371,11 @@ std::vector<RawFrame> Finder::KeptFrames(const std::vector<RawFrame>& frames) {
 PickleRoot Finder::FindIn(const std::vector<RawFrame>& frames) {
   PickleRoot root;
   if (frames.empty()) return root;
-  if (TakeFrom(frames, /*of_library=*/false, &root)) {
-    root.where = "in a traceback";
-    if (root.parts[0].first.empty()) NameObjects(frames, &root);
-  } else if (TakeFromModule("__main__", graph_.ModuleDict("__main__"), &root)) {
-    if (root.parts[0].first.empty()) NameObjects(frames, &root);
-  } else if (TakeFromSpawn(frames, &root)) {
-    NameObjects(frames, &root);
-  } else if (TakeFrom(frames, /*of_library=*/true, &root)) {
-    root.where = "in a traceback";
-    NameObjects(frames, &root);
-  }
+  bool in_frame = TakeFrom(frames, /*of_library=*/false, &root);
+  const bool own = in_frame || TakeFromModule("__main__", graph_.ModuleDict("__main__"), &root);
+  if (!own && !TakeFromSpawn(frames, &root)) in_frame = TakeFrom(frames, /*of_library=*/true, &root);
+  if (in_frame) root.where = "in a traceback";
+  if (!root.parts.empty() && (!own || root.parts[0].first.empty())) NameObjects(frames, &root);
   return root;
 }
 

@@ -22,7 +22,8 @@ struct PickleRoot {
   // found.
   std::vector<std::pair<std::string, uint64_t>> parts;
   std::string expression;  // what the user would write: "loader.dataset"
-  std::string where;       // "in main, train.py:31"; "" if the expression says it
+  // "in main, train.py:31", and what was found beside it; "" if the expression says all.
+  std::string where;
   // Objects on the way for which the program has names of its own: paths through one begin with its name.
   std::vector<std::pair<uint64_t, std::string>> names;
 };

@@ -28,6 +28,14 @@ class OldLogger:
     """Holds its handlers, and does not go by its name as those of logging do since 3.7."""
 
 
+class DataLoader:
+    """By its name that of torch."""
+    __module__ = "torch.utils.data.dataloader"
+
+    def __init__(self, dataset, num_workers):
+        self.dataset, self.num_workers, self.collate_fn, self.worker_init_fn = dataset, num_workers, None, None
+
+
 class Node:
     def __init__(self):
         self.me = self
@@ -134,6 +142,22 @@ def main():
         holder.keys = {}.keys()
         worker = multiprocessing.get_context("spawn").Process(target=print, args=(holder,))
         keep.append(worker)
+    elif what == "loaders":
+        holder = Dataset()
+        holder.keys = {}.keys()
+        unsent = DataLoader([threading.Lock()], 0)
+        trained = DataLoader(holder, 2)
+        tested = DataLoader([1], 1)
+        keep += [unsent, trained, tested]
+    elif what == "unsent":
+        unsent = DataLoader([threading.Lock()], 0)
+        keep.append(unsent)
+    elif what == "numbers":
+        data = {-5: {}.keys(), 5: 1, 5 + 2**30: {}.values()}
+    elif what == "buffers":
+        import io
+        data = [io.BytesIO(b"x" * 100000) for _ in range(100)]
+        said["bytes"] = len(multiprocessing.reduction.ForkingPickler.dumps(data))
     elif what == "cycle":
         data = [Node(), Node()]
         data.append(data)

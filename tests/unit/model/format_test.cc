@@ -66,6 +66,9 @@ TEST_CASE("nouns agree with their number") {
   CHECK(Plural(1, "worker") == "1 worker");
   CHECK(Plural(2, "sample") == "2 samples");
   CHECK(Plural(1000, "worker") == "1,000 workers");
+  CHECK(WithArticle("_thread.lock") == "a _thread.lock");
+  CHECK(WithArticle("int") == "an int");
+  CHECK(WithArticle("OSError") == "an OSError");
 }
 
 TEST_CASE("what can be printed stays as it is") {

@@ -67,7 +67,8 @@ Diagnosis CouldNotPickle(const Facts& facts) {
         "path to what can't be pickled."};
     return diagnosis;
   }
-  diagnosis.summary = absl::StrCat(died, "; ", Printable(failure->path, 400), " is a ", Printable(failure->type), ".");
+  diagnosis.summary =
+      absl::StrCat(died, "; ", Printable(failure->path, 400), " is ", WithArticle(Printable(failure->type)), ".");
   diagnosis.evidence.push_back(FailureText(*failure));
   diagnosis.advice = {Sentence(FixOf(*failure))};
   // What pickle would meet next.

@@ -17,8 +17,8 @@ std::string Headline(const PickleLook& look) {
   switch (VerdictOf(look)) {
     case PickleVerdict::kWillFail: {
       const PickleFailure* const first = FirstFailure(look);
-      return absl::StrCat("spawn and forkserver will fail: ", Printable(first->path, kLongestPath), " is a ",
-                          Printable(first->type), ".");
+      return absl::StrCat("spawn and forkserver will fail: ", Printable(first->path, kLongestPath), " is ",
+                          WithArticle(Printable(first->type)), ".");
     }
     case PickleVerdict::kNoObstacleFound:
       return absl::StrCat("Nothing found that spawn or forkserver would fail on in ", what, ".");
@@ -103,7 +103,7 @@ std::string StartMethodsText(const PickleLook& look, const StartCostFacts& facts
     if (++shown > kRows) break;
     absl::StrAppend(&out, "\n  may fail: ", Printable(unknown.path, kLongestPath),
                     unknown.count > 1 ? absl::StrCat(" (and ", HumanCount(unknown.count - 1), " more like it)") : "",
-                    "\n      type: ", Printable(unknown.type), "\n      runs: ", Printable(unknown.runs), "\n");
+                    "\n      type: ", Printable(unknown.type), "\n      decided by: ", Printable(unknown.runs), "\n");
   }
   out += CostTable(look, facts);
   return out;

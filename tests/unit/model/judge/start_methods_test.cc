@@ -57,11 +57,37 @@ TEST_CASE("start methods: the fix fits what failed", "[start_methods]") {
   CHECK(FixOf(failure) == "make the logger a module global: logger = logging.getLogger(__name__)");
   failure = {.type = "dict_values", .reason = PickleReason::kDictView};
   CHECK(FixOf(failure) == "keep a copy instead of the view: list(d.values())");
-  for (int reason = 1; reason <= static_cast<int>(PickleReason::kForbidden); ++reason) {
+  for (size_t reason = 1; reason < kCountOf<PickleReason>; ++reason) {
     failure.reason = static_cast<PickleReason>(reason);
     CHECK_FALSE(ReasonOf(failure).empty());
     CHECK_FALSE(FixOf(failure).empty());
   }
+}
+
+TEST_CASE("start methods: the text says what type fails, and what decides the rest", "[start_methods]") {
+  PickleLook look = Whole();
+  PickleFailure failure = Lock();
+  failure.type = "OSError";
+  look.failures = {failure};
+  look.unknowns = {{.path = "data.x", .type = "X", .runs = "X.__reduce__ (x.py:3)"}};
+  const std::string text = StartMethodsText(look, {.anonymous_bytes = 5});
+  CHECK(text.starts_with("spawn and forkserver will fail: data.lock is an OSError.\n"));
+  CHECK(text.find("\n      decided by: X.__reduce__ (x.py:3)\n") != std::string::npos);
+}
+
+TEST_CASE("start methods: errors that do not name the type are told by what they say", "[start_methods]") {
+  PickleLook look = Whole();
+  look.failures = {
+      Lock(),
+      {.path = "data.logger", .type = "logging.Logger", .reason = PickleReason::kLogger},
+      {.path = "data.mp_lock", .type = "multiprocessing.synchronize.Lock", .reason = PickleReason::kForkContext}};
+  StartFailed error = {
+      .type = "RuntimeError", .message = "A SemLock created in a fork context is being shared", .look = {}};
+  CHECK(FailureOf(error, look) == &look.failures[2]);
+  error.message = "logger cannot be pickled";
+  CHECK(FailureOf(error, look) == &look.failures[1]);
+  error.message = "cannot pickle '_thread.lock' object";
+  CHECK(FailureOf(error, look) == &look.failures[0]);
 }
 
 }  // namespace
