@@ -88,6 +88,7 @@ std::vector<absl::string_view> IdsOfCopies(const std::string& cause) {
 
 // The findings that explain why this limit fills with this. A leak in a worker is not explained by one in the target.
 std::vector<absl::string_view> IdsThatFit(const Alert& alert) {
+  if (alert.rule == AlertRule::kHang) return {"fork-hang"};
   const bool of_target = alert.index == 0;
   switch (alert.kind) {
     case LimitKind::kShm:
@@ -125,6 +126,8 @@ std::string AtOnce(const Alert& alert, const Findings& findings) {
 void Explain(const Findings& findings, const Diagnosis& found, Alert* alert) {
   alert->diagnosis = found.id;
   alert->headline = &found == &findings.diagnoses.front() ? findings.headline.sentence : found.summary;
+  // Its text and advice are those of its own process; the finding may be about several.
+  if (alert->rule == AlertRule::kHang) return;
   alert->culprit = found.culprit;
   if (found.culprit && found.culprit->share >= kMostOfIt) {
     const Frame& frame = found.culprit->frame;

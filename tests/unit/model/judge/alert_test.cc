@@ -609,6 +609,25 @@ TEST_CASE("a pace that would read as none is left out") {
   CHECK(absl::StrContains(text(1.2), "960 of 1,000 used, +1/s, full in 4 min"));
 }
 
+TEST_CASE("an alert about a hang has nothing of a finding about memory") {
+  Findings findings;
+  findings.diagnoses = {{.id = "cow-refcount", .summary = "Copies.", .advice = {"Use columns."}},
+                        {.id = "fork-hang", .summary = "Worker 1001 can never go on.", .advice = {"Of another."}}};
+  findings.diagnoses[0].culprit = {.frame = {"/home/me/train.py", "f", 12}, .type = "str", .share = 0.9};
+  std::vector<Alert> alerts = {
+      {.rule = AlertRule::kHang, .index = 1, .cause = "lock", .text = "it hangs", .advice = "start workers first"}};
+  ExplainAlerts(findings, &alerts);
+  CHECK(alerts[0].text == "it hangs");
+  CHECK(alerts[0].advice == "start workers first");
+  CHECK(alerts[0].diagnosis == "fork-hang");
+  CHECK(alerts[0].headline == "Worker 1001 can never go on.");
+  CHECK(!alerts[0].culprit);
+  findings.diagnoses.pop_back();
+  alerts[0].diagnosis.clear();
+  ExplainAlerts(findings, &alerts);
+  CHECK(alerts[0].diagnosis.empty());
+}
+
 TEST_CASE("memory of somebody else has no culprit") {
   Scenario run = {.used = [](double t) { return std::min(100 + 45 * t, 1000.0); }, .worker_from = -1, .until = 20};
   run.settings = Only([](AlertRules* rules) { rules->ratio = 0.8; });
