@@ -89,11 +89,29 @@ void RememberGenerations(const Sample& sample, const RunModel& model, size_t wor
     inputs->earlier_bytes = std::max(inputs->earlier_bytes, inputs->generation_bytes);
     for (size_t i = 0; i < model.limits.size(); ++i)
       inputs->earlier_peaks[i] = std::max(inputs->earlier_peaks[i], model.limits[i].peak);
+    inputs->new_outside.EndGeneration();
+    for (OutsideGrowth& outside : inputs->outside) outside.EndGeneration();
     inputs->generation_workers = inputs->generation_ended = 0;
     inputs->generation_bytes = 0;
   }
   inputs->generation_workers = std::max(inputs->generation_workers, workers);
   inputs->generation_bytes = std::max(inputs->generation_bytes, workers_bytes);
+}
+
+// `fresh_outside`: new memory of processes other than workers, in bytes.
+void RememberOutside(const Sample& sample, const RunModel& model, uint64_t workers_bytes, double fresh_outside,
+                     ForecastInputs* inputs) {
+  const ProcessModel* target = model.target();
+  const bool some_end = std::any_of(sample.events.begin(), sample.events.end(),
+                                    [](const Event& event) { return event.Is<ProcessExited>(); });
+  if (inputs->generation_workers == 0 || some_end || target == nullptr || target->ended) return;
+  const double t = absl::ToDoubleSeconds(model.t);
+  for (size_t i = 0; i < model.limits.size(); ++i) {
+    const LimitSample& limit = model.limits[i].now;
+    if (limit.kind == LimitKind::kShm) fresh_outside += limit.used;
+    if (IsMemory(limit.kind)) inputs->outside[i].Add({t, static_cast<double>(limit.used) - workers_bytes});
+  }
+  inputs->new_outside.Add({t, fresh_outside});
 }
 
 // What the process has copied of what it inherited, and still owns.
@@ -106,18 +124,22 @@ uint64_t CopiedBytes(const ProcessModel& process, uint64_t page_bytes) {
 void Remember(const Sample& sample, const RunModel& model, ForecastInputs* inputs) {
   const double t = absl::ToDoubleSeconds(model.t);
   const uint64_t page_bytes = model.info.page_bytes;
-  double copied = 0, living_copies = 0, fresh = 0;
+  double copied = 0, living_copies = 0, fresh = 0, fresh_outside = 0;
   uint64_t private_bytes = 0, ceiling_bytes = 0, workers_bytes = 0;
   size_t workers = 0;
   ForEachRow(model, [&](const ProcessModel& process) {
     if (process.is_worker()) copied += static_cast<double>(process.inherited_copies()) * page_bytes;
     if (process.ended) return;
     living_copies += CopiedBytes(process, page_bytes);
-    fresh += (static_cast<double>(process.anonymous_pages()) - process.first_anonymous_pages()) *
-             static_cast<double>(page_bytes);
+    const double fresh_here =
+        (static_cast<double>(process.anonymous_pages()) - process.first_anonymous_pages()) * page_bytes;
+    fresh += fresh_here;
     private_bytes += process.private_bytes.value_or(0);
     ceiling_bytes += process.ceiling_bytes().value_or(0);
-    if (!process.is_worker()) return;
+    if (!process.is_worker()) {
+      fresh_outside += fresh_here;
+      return;
+    }
     ++workers;
     workers_bytes += process.private_bytes.value_or(0);
   });
@@ -126,6 +148,7 @@ void Remember(const Sample& sample, const RunModel& model, ForecastInputs* input
   fresh -= started;
   inputs->beyond_copies.resize(model.limits.size());
   inputs->earlier_peaks.resize(model.limits.size());
+  inputs->outside.resize(model.limits.size());
   for (size_t i = 0; i < model.limits.size(); ++i) {
     const LimitSample& limit = model.limits[i].now;
     const bool shm = limit.kind == LimitKind::kShm;
@@ -137,6 +160,7 @@ void Remember(const Sample& sample, const RunModel& model, ForecastInputs* input
   AppendPoint({t, fresh}, &inputs->new_bytes);
   RememberPages(sample, model, inputs);
   RememberGenerations(sample, model, workers, workers_bytes, inputs);
+  RememberOutside(sample, model, workers_bytes, fresh_outside, inputs);
   inputs->peak_private_bytes = std::max(inputs->peak_private_bytes, private_bytes);
   inputs->peak_ceiling_bytes = std::max(inputs->peak_ceiling_bytes, ceiling_bytes);
 }

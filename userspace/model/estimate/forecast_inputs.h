@@ -8,6 +8,7 @@
 #include <map>
 #include <vector>
 
+#include "model/estimate/outside_growth.h"
 #include "model/estimate/robust_slope.h"
 #include "model/estimate/start_up.h"
 #include "model/estimate/working_set_estimator.h"
@@ -22,6 +23,9 @@ struct ForecastInputs {
   // Use of each limit (indexed like RunModel::limits) beyond what living processes have copied and took by starting,
   // which is charged to host and cgroup. A worker that ends takes both out again.
   std::vector<Series> beyond_copies;
+  // The two above without all that workers own, since there are workers.
+  OutsideGrowth new_outside;
+  std::vector<OutsideGrowth> outside;
   std::vector<uint64_t> earlier_peaks;       // of the use of each limit while earlier generations lived
   std::map<int, WorkingSetEstimator> pools;  // by address space
   StartUp start_up;

@@ -185,23 +185,21 @@ Outlook OutlookOf(const LimitForecast& limit, bool known, bool early) {
 struct LimitInputs {
   Slope slope;               // of its use beyond copies
   double risen_seconds = 0;  // for which it has had about that slope
-  double earlier = 0;        // peak of its use while earlier generations lived
+  double reached = 0;        // it comes to this at least, as earlier generations of workers show
+  bool as_earlier = false;   // the slope is of growth outside the workers, who take what earlier ones took
+  double to_come = 0;        // what they still lack of it, if the slope rises
   bool early = false;        // too few samples for a trend, or the target is starting
 };
 
-LimitForecast ForecastOfLimit(const LimitSample& now, const LimitInputs& inputs, const Copies& copies, bool sawtooth) {
+LimitForecast ForecastOfLimit(const LimitSample& now, const LimitInputs& inputs, const Copies& copies) {
   LimitForecast forecast = {.now = now};
-  const double used = now.used, room = static_cast<double>(*now.limit) - used;
+  const double used = now.used, room = static_cast<double>(*now.limit) - used - inputs.to_come;
   Estimate rest = IsMemory(now.kind) ? copies.rest : Estimate{};
-  Slope slope = inputs.slope;
-  // What grows now was in use before and was given back.
-  const double earlier = sawtooth && IsMemory(now.kind) ? inputs.earlier : 0;
-  if (used < 1.05 * earlier) {
-    slope = {};
-    rest = {};
-  }
+  const Slope& slope = inputs.slope;
+  // What the workers take now was in use before and was given back.
+  if (inputs.as_earlier && (used < 1.05 * inputs.reached || slope.best > 0)) rest = {};
   const auto peak = [&](double rate, double more) {
-    return rate > 0 ? std::numeric_limits<double>::infinity() : std::max(used + more, earlier);
+    return rate > 0 ? std::numeric_limits<double>::infinity() : std::max(used + more, inputs.reached);
   };
   forecast.peak = {peak(slope.low, rest.low), peak(slope.best, rest.best), peak(slope.high, rest.high)};
   const bool telling = copies.known || copies.copied_bytes >= kTellingShare * (room + copies.copied_bytes);
@@ -226,13 +224,25 @@ std::vector<LimitForecast> ForecastLimits(const RunModel& model, const ForecastI
     if (now.limit.value_or(0) == 0) continue;
     if (i >= inputs.beyond_copies.size()) break;  // nothing is remembered about it
     const bool starting = inputs.start_up.target_begins();
-    LimitInputs of_limit = {.earlier = static_cast<double>(inputs.earlier_peaks[i]),
-                            .early = model.samples < kLeastSamples || starting};
+    LimitInputs of_limit = {.early = model.samples < kLeastSamples || starting};
+    const double floor = FloorOf(now, target_grows);
     // Descriptors, inodes and address space that a program takes by starting can't be told from what it leaks.
     if (!starting || IsMemory(now.kind) || now.kind == LimitKind::kShm)
-      of_limit.slope = SlopeOf(inputs.beyond_copies[i], FloorOf(now, target_grows));
+      of_limit.slope = SlopeOf(inputs.beyond_copies[i], floor);
     of_limit.risen_seconds = RisenFor(inputs.beyond_copies[i], of_limit.slope.best);
-    limits.push_back(ForecastOfLimit(now, of_limit, copies, BelowEarlier(copies, inputs)));
+    if (IsMemory(now.kind) && BelowEarlier(copies, inputs)) {
+      const OutsideGrowth::Growth outside = inputs.outside[i].Of(floor);
+      const double top = inputs.outside[i].latest() + inputs.earlier_bytes;
+      // Where growth outside the workers leaves no room for that, they meet the limit at their own pace.
+      of_limit.as_earlier = outside.slope.best <= 0 || top < *now.limit;
+      of_limit.reached = of_limit.as_earlier ? inputs.earlier_peaks[i] : top;
+      if (of_limit.as_earlier) {
+        of_limit.slope = outside.slope;
+        of_limit.risen_seconds = outside.risen_seconds;
+        of_limit.to_come = outside.slope.best > 0 ? std::max(top - now.used, 0.0) : 0;
+      }
+    }
+    limits.push_back(ForecastOfLimit(now, of_limit, copies));
   }
   return limits;
 }
@@ -265,7 +275,7 @@ double NewMemory(const Copies& copies, const RunModel& model, const ForecastInpu
     while (!series.empty() && series.back().t >= absl::ToDoubleSeconds(*target->ended)) series.pop_back();
   }
   const double floor = std::max(2 * kNoise, kNoticeable * inputs.peak_private_bytes);
-  return BelowEarlier(copies, inputs) ? 0 : SlopeOf(series, floor).best;
+  return BelowEarlier(copies, inputs) ? inputs.new_outside.Of(floor).slope.best : SlopeOf(series, floor).best;
 }
 
 // A program that has ended gets no forecast, only what it reached.

@@ -298,31 +298,67 @@ TEST_CASE("healthy cgroups have no time: level, noisy, loaded once, given back")
   CHECK(EtaOf(full.Use(1, [](double) { return 1000; })) == 0);
 }
 
-TEST_CASE("the second generation of workers is known from the first") {
-  // Each epoch a worker makes 400 MiB of new memory in 20 s, and ends.
+namespace {
+
+// In each epoch of 21 s a worker makes 400 MiB of new memory, and ends. The target has `outside_mib` at each tick.
+std::vector<Forecast> Epochs(int epochs, uint64_t limit_mib, const std::function<double(int)>& outside_mib) {
   Story story;
-  int index = 0;
   std::vector<Forecast> forecasts;
-  for (int epoch = 0; epoch < 3; ++epoch) {
-    for (int i = 0; i <= 20; ++i) {
-      const uint64_t fresh = 20 * kMiB / kPage * i;
-      Sample sample = {.processes = {Row(0, 0, 1000)}};
-      if (story.run.model.samples == 0) sample.events.push_back(Forked(0, /*target=*/true));
-      if (i == 0) sample.events.push_back(Forked(++index));
-      if (i == 20) sample.events.push_back(Exited(index));
-      sample.processes.push_back(Row(index, 0, 1000 + fresh));
-      sample.processes.back().counts.zero_fill_pages = fresh;
-      sample.limits = {Cgroup(600 * kMiB, 100 * kMiB + fresh * kPage)};
-      forecasts.push_back(story.Add(std::move(sample)));
-    }
+  for (int tick = 0; tick < 21 * epochs; ++tick) {
+    const int index = 1 + tick / 21, i = tick % 21;
+    const uint64_t fresh = 20 * kMiB / kPage * i, outside = static_cast<uint64_t>(outside_mib(tick)) * kMiB / kPage;
+    Sample sample = {.processes = {Row(0, 0, 1000 + outside), Row(index, 0, 1000 + fresh)}};
+    if (tick == 0) sample.events.push_back(Forked(0, /*target=*/true));
+    if (i == 0) sample.events.push_back(Forked(index));
+    if (i == 20) sample.events.push_back(Exited(index));
+    sample.processes.back().counts.zero_fill_pages = fresh;
+    sample.limits = {Cgroup(limit_mib * kMiB, 100 * kMiB + (outside + fresh) * kPage)};
+    forecasts.push_back(story.Add(std::move(sample)));
   }
+  return forecasts;
+}
+
+}  // namespace
+
+TEST_CASE("the second generation of workers is known from the first") {
+  const bool swings = GENERATE(false, true);  // the target takes 42 MiB in each epoch, and gives them back
+  const std::vector<Forecast> forecasts = Epochs(6, 640, [&](int tick) { return swings ? 2 * (tick % 21) : 0; });
   CHECK(forecasts[10].limits[0].eta);  // nobody can know
   for (size_t i = 22; i < forecasts.size(); ++i) {
+    INFO(i);
     CHECK(forecasts[i].sawtooth);
     CHECK_FALSE(forecasts[i].limits[0].eta);
     CHECK(forecasts[i].unbounded_bytes_per_second == 0);
     if (i % 21 > 2 && i % 21 < 19) CHECK(forecasts[i].plateau_bytes->best == Approx(400.0 * kMiB).epsilon(0.1));
   }
+}
+
+TEST_CASE("what grows outside the workers is told in their second generation, too") {
+  const std::vector<Forecast> forecasts = Epochs(4, 1200, [](int tick) { return 2 * tick; });
+  for (size_t i = 24; i < forecasts.size(); ++i) {
+    INFO(i << ": " << forecasts[i].sentence);
+    CHECK(forecasts[i].unbounded_bytes_per_second == Approx(2.0 * kMiB).epsilon(0.05));
+    // 480 MiB are those that workers took and others have.
+    CHECK(EtaOf(forecasts[i]) == Approx((1200 - 480 - 2.0 * i) / 2).epsilon(0.05));
+    CHECK(forecasts[i].outlook == Outlook::kWillExceed);
+  }
+}
+
+TEST_CASE("what a program keeps of each epoch shows from one generation to the next") {
+  const std::vector<Forecast> forecasts = Epochs(6, 2000, [](int tick) { return 63 * (tick / 21); });
+  for (size_t i = 3 * 21; i < forecasts.size(); ++i) {
+    INFO(i << ": " << forecasts[i].sentence);
+    CHECK(forecasts[i].unbounded_bytes_per_second == Approx(3.0 * kMiB).epsilon(0.1));
+    CHECK(EtaOf(forecasts[i]) == Approx((2000 - 480 - 3.0 * i) / 3).epsilon(0.1));
+  }
+}
+
+TEST_CASE("where growth outside leaves no room for the workers, they meet the limit at their own pace") {
+  const std::vector<Forecast> forecasts = Epochs(3, 560, [](int tick) { return 2 * tick; });
+  // 20 MiB a second of the worker and 2 of the target.
+  const Forecast& late = forecasts[2 * 21 + 12];
+  INFO(late.sentence);
+  CHECK(EtaOf(late) == Approx((560 - 100 - 2.0 * 54 - 240) / 22).epsilon(0.1));
 }
 
 TEST_CASE("a generation that is forked as the last one ends is another one") {
