@@ -41,7 +41,7 @@ OutsideGrowth::Growth OutsideGrowth::Of(double floor) const {
   if (lows_.empty()) return {};
   const auto growth = [floor](const Series& series) {
     const Slope slope = SlopeOf(series, floor);
-    return Growth{slope, RisenFor(series, slope.best)};
+    return Growth{slope, RisenFor(series, slope)};
   };
   const double same = std::max(kNoise, kSameRise * (last_peak_ - lows_.back().value));
   if (Kept() || latest() > earlier_peak_ + same) {

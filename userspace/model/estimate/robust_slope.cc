@@ -45,7 +45,7 @@ Slope SlopeOfAll(const Series& series, double floor) {
   const double now = few ? slopes.front() : Quantile(SortedSlopes(later), 0.5);
   if (now < best / 4) return {};
   const double high = std::max({Quantile(slopes, 0.9), now, few ? 1.5 * best : best});
-  return {.low = std::max(0.0, std::min(Quantile(slopes, 0.1), now)), .best = best, .high = high};
+  return {.low = std::max(0.0, std::min(Quantile(slopes, 0.1), now)), .best = best, .high = high, .seconds = elapsed};
 }
 
 // Returns the later half of the time that the series covers, as the means of equal parts.
@@ -67,6 +67,16 @@ Series LaterHalf(const Series& series) {
   }
   if (points > 0) means.push_back({sum.t / points, sum.value / points});
   return means;
+}
+
+// Returns the slope from the last point before `from` to the first one after `to`.
+double OwnSlope(const Series& series, double from, double to) {
+  auto first =
+      std::upper_bound(series.begin(), series.end(), from, [](double t, const Point& one) { return t < one.t; });
+  auto last = std::lower_bound(first, series.end(), to, [](const Point& one, double t) { return one.t < t; });
+  if (first != series.begin()) --first;
+  if (last != series.end()) ++last;
+  return Quantile(SortedSlopes(Series(first, last)), 0.5);
 }
 
 }  // namespace
@@ -94,13 +104,18 @@ Slope SlopeOf(const Series& series, double floor) {
   return SlopeOfAll(LaterHalf(series), floor);
 }
 
-double RisenFor(const Series& series, double per_second) {
+double RisenFor(const Series& series, const Slope& slope) {
+  if (series.empty() || slope.best <= 0 || slope.seconds <= 0) return 0;
+  const double half = slope.best / 2, end = series.back().t;
+  // Stretches before what was examined, each as long as all after it, as long as they rise by themselves.
+  double own = slope.seconds;
+  while (own < end - series.front().t && OwnSlope(series, end - 2 * own, end - own) >= half) own *= 2;
   double seconds = 0;
   for (const Point& point : series) {
-    const double before = series.back().t - point.t;
-    if (before > seconds && series.back().value - point.value >= per_second / 2 * before) seconds = before;
+    const double before = end - point.t;
+    if (before > seconds && series.back().value - point.value >= half * before) seconds = before;
   }
-  return seconds;
+  return std::min(seconds, 2 * own);
 }
 
 double ValueAt(const Series& series, double t) {

@@ -229,7 +229,7 @@ std::vector<LimitForecast> ForecastLimits(const RunModel& model, const ForecastI
     // Descriptors, inodes and address space that a program takes by starting can't be told from what it leaks.
     if (!starting || IsMemory(now.kind) || now.kind == LimitKind::kShm)
       of_limit.slope = SlopeOf(inputs.beyond_copies[i], floor);
-    of_limit.risen_seconds = RisenFor(inputs.beyond_copies[i], of_limit.slope.best);
+    of_limit.risen_seconds = RisenFor(inputs.beyond_copies[i], of_limit.slope);
     if (IsMemory(now.kind) && BelowEarlier(copies, inputs)) {
       const OutsideGrowth::Growth outside = inputs.outside[i].Of(floor);
       const double top = inputs.outside[i].latest() + inputs.earlier_bytes;

@@ -41,11 +41,29 @@ TEST_CASE("how long a rise has lasted") {
   const auto from = [](double begin, double end) {
     return [=](double t) { return 100 + 10 * std::clamp(t - begin, 0.0, end - begin); };
   };
-  CHECK(RisenFor(Made(60, from(0, 100)), 10) == Approx(59));
+  const Slope slope = {.low = 10, .best = 10, .high = 10, .seconds = 3};
+  CHECK(RisenFor(Made(60, from(0, 100)), slope) == Approx(59));
   // On average it has half the pace over twice as long.
-  CHECK(RisenFor(Made(60, from(49, 100)), 10) == Approx(20));
-  CHECK(RisenFor(Made(60, [](double) { return 100; }), 10) == 0);
-  CHECK(RisenFor({}, 10) == 0);
+  CHECK(RisenFor(Made(60, from(49, 100)), slope) == Approx(20));
+  CHECK(RisenFor(Made(60, [](double) { return 100; }), slope) == 0);
+  CHECK(RisenFor({}, slope) == 0);
+}
+
+TEST_CASE("a rise is no older for a step long before it, nor younger for noise and stairs") {
+  const auto risen = [](const Series& series, double floor = kFloor) {
+    return RisenFor(series, SlopeOf(series, floor));
+  };
+  for (const double ramp : {16.0, 60.0}) {
+    INFO(ramp);
+    const auto step_and_ramp = [](double t) { return (t < 600 ? 0 : 4096) + 5 * std::max(t - 1000, 0.0); };
+    const double seconds = risen(Made(1001 + static_cast<int>(ramp), step_and_ramp));
+    CHECK(seconds >= 0.9 * ramp);
+    CHECK(seconds <= 2.1 * ramp);
+  }
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> noise(-10, 10);
+  CHECK(risen(Made(2000, [&](double t) { return 0.1 * t + noise(random); }), 30) >= 1900);
+  CHECK(risen(Made(1000, [](double t) { return 40 * std::floor(t / 20); })) >= 900);
 }
 
 TEST_CASE("a ramp that began a moment ago, after hours of nothing, is seen in its first points") {
