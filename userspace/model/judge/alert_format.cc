@@ -56,7 +56,8 @@ std::string MemoryAdvice(const std::string& cause, const ProcessModel* process, 
                          bool has_gc_freeze) {
   if (cause == kNewMemory) return NewMemoryAdvice(process, framework);
   if (cause == kSharedMemory)
-    return framework == Framework::kDataLoader ? "use fewer workers or a smaller prefetch_factor" : "use fewer workers";
+    return framework == Framework::kDataLoader ? "use fewer workers or a smaller prefetch_factor"
+                                               : "keep less in shared memory";
   if (cause == NameOf(Cause::kGcHeader))
     return has_gc_freeze ? "call gc.freeze() just before starting the workers"
                          : "call gc.disable() in the workers if they create no cycles";
@@ -135,7 +136,9 @@ void Explain(const Findings& findings, const Diagnosis& found, Alert* alert) {
                     LineText({std::string(BaseName(frame.file)), frame.function, frame.line}),
                     found.culprit->type.empty() ? "" : absl::StrCat(" (", Printable(found.culprit->type), ")"));
   }
-  if (found.advice.empty()) return;
+  // What is found of a full /dev/shm advises a larger one, which the memory that is full has to hold.
+  const bool larger_shm = IsMemory(alert->kind) && alert->cause == kSharedMemory && found.id != "shm-leaked";
+  if (found.advice.empty() || larger_shm) return;
   const absl::string_view first = absl::StripSuffix(found.advice[0], ".");
   if (alert->kind != LimitKind::kDescriptors) {
     alert->advice = absl::StrCat(AtOnce(*alert, findings), first);

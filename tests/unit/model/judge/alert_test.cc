@@ -562,7 +562,7 @@ TEST_CASE("an alert says what the first finding says that fits its limit") {
         {.id = id, .summary = absl::StrCat("About ", id, "."), .advice = {absl::StrCat("Mend ", id, ".")}});
   };
   for (const char* id : {"cow-refcount", "torch-refcount", "allocator-reuse", "new-memory-growth", "pickled-arguments",
-                         "parent-unshare", "trainer-growth", "shm-near-full", "fd-exhaustion"})
+                         "parent-unshare", "trainer-growth", "shm-near-full", "shm-leaked", "fd-exhaustion"})
     add(id);
   findings.diagnoses[0].culprit = {.frame = {"/home/me/train.py", "f", 12}, .type = "str", .share = 0.9};
   findings.headline = {"cow-refcount", "1 of 2 workers ended badly. About cow-refcount."};
@@ -589,9 +589,14 @@ TEST_CASE("an alert says what the first finding says that fits its limit") {
   CHECK(of(LimitKind::kHost, 1, "hash").diagnosis == "cow-refcount");
   CHECK(of(LimitKind::kHost, 0, "refcount").diagnosis == "parent-unshare");
   CHECK(of(LimitKind::kHost, 0, "new-memory").diagnosis == "trainer-growth");
-  CHECK(of(LimitKind::kHost, 1, "shm").diagnosis == "shm-near-full");
+  const Alert by_shm = of(LimitKind::kHost, 1, "shm");
+  CHECK(by_shm.diagnosis == "shm-near-full");
+  CHECK(by_shm.advice == "as before");  // not a larger /dev/shm
   CHECK(of(LimitKind::kShm, 1, "shm").diagnosis == "shm-near-full");
+  CHECK(of(LimitKind::kShm, 1, "shm").advice == "use fewer workers now; then: Mend shm-near-full");
   CHECK(of(LimitKind::kDescriptors, 0, "descriptors").advice == "Mend fd-exhaustion");
+  std::erase_if(findings.diagnoses, [](const Diagnosis& one) { return one.id == "shm-near-full"; });
+  CHECK(absl::StrContains(of(LimitKind::kHost, 1, "shm").advice, "Mend shm-leaked"));
   // Nothing is found that explains it, or it is over.
   CHECK(of(LimitKind::kHost, 1, "gc_header").diagnosis.empty());
   CHECK(of(LimitKind::kHost, 1, "gc_header").advice == "as before");
