@@ -254,7 +254,7 @@ std::vector<Alert> AlertWatch::Judge(const Sample& sample, const RunModel& model
     watched = gone ? watched_.erase(watched) : std::next(watched);
   }
   if (!alerts.empty()) ask_gap_ = kFirstAskGap;
-  last_held_ = std::make_shared<const std::vector<Held>>(HeldBy(model));
+  last_held_ = std::make_shared<const HeldByAll>(HeldBy(model));
   last_tick_ = t_;
   return alerts;
 }
@@ -306,9 +306,13 @@ void AlertWatch::JudgeLimit(bool gone, const RunModel& model, const Forecast& fo
   const bool ratio = !watched->ratio.raised && RatioHeld(*watched, t_);
   const bool eta = !watched->eta.raised && EtaHeld(*watched, t_);
   if (gone || (!ratio && !eta)) return;
-  const std::vector<Held> nothing;
+  // It has climbed since the recording began.
+  HeldByAll at_start;
+  for (const LimitSample& one : model.info.limits) {
+    if (one.kind == LimitKind::kShm) at_start.shm_bytes = one.used;
+  }
   const TopContributor top_contributor =
-      TopContributorOf(limit.kind, ramp.gained(), {watched->then ? *watched->then : nothing, last_tick_}, model);
+      TopContributorOf(limit.kind, ramp.gained(), {watched->then ? *watched->then : at_start, last_tick_}, model);
   const TimeLeftOf left = TimeLeft(*watched, top_contributor, model, forecast);
   // A process's end is reported before its memory is given back (seen on Linux 6.18; older kernels report it after
   // exit_mm()): memory that is leaving meets no limit, unless the others make up for it. The next tick knows what is

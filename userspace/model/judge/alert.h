@@ -89,7 +89,7 @@ class AlertWatch {
     LimitSample now;
     UsageRamp ramp;
     Rule ratio, eta;
-    std::shared_ptr<const std::vector<Held>> then;  // what every process held before the climb
+    std::shared_ptr<const HeldByAll> then;  // what every process held before the climb
   };
 
   struct TimeLeftOf {
@@ -111,7 +111,7 @@ class AlertWatch {
 
   AlertSettings settings_;
   std::vector<Watched> watched_;
-  std::shared_ptr<const std::vector<Held>> last_held_;  // at the last tick
+  std::shared_ptr<const HeldByAll> last_held_;  // at the last tick
   absl::Duration t_, last_tick_, next_ask_, ask_gap_;
   StartUp start_up_;
   std::set<int> hung_;  // by index: an alert stands

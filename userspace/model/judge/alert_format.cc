@@ -31,6 +31,7 @@ std::string FormatCause(const std::string& cause, const ProcessModel& process) {
 
 std::string FormatTopContributor(const Alert& alert, const RunModel& model) {
   const ProcessModel* process = ProcessOf(alert, model);
+  if (process == nullptr && alert.cause == kSharedMemory) return "what grows is shared memory, in /dev/shm";
   if (process == nullptr) return alert.cause.empty() ? "what grows is outside the recorded processes" : "";
   const std::string name = process->index == 0 ? absl::StrCat("target ", process->id.pid) : NameOf(*process, model);
   return absl::StrCat(name, " grows most: ", FormatCause(alert.cause, *process));

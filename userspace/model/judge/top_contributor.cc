@@ -30,6 +30,12 @@ std::string LargestCause(const CauseCounts& then, const CauseCounts& now) {
   return NameOf(static_cast<Cause>(std::max_element(gained.begin(), gained.end()) - gained.begin()));
 }
 
+Count ShmBytes(const RunModel& model) {
+  const auto shm = std::find_if(model.limits.begin(), model.limits.end(),
+                                [](const LimitModel& limit) { return limit.now.kind == LimitKind::kShm; });
+  return shm == model.limits.end() ? Count() : Count(shm->now.used);
+}
+
 // Shared memory may grow without a fault (fallocate); its segments then show which process made them.
 int LargestCreator(const RunModel& model) {
   std::map<pid_t, uint64_t> bytes;
@@ -46,12 +52,13 @@ int LargestCreator(const RunModel& model) {
 
 }  // namespace
 
-std::vector<Held> HeldBy(const RunModel& model) {
-  std::vector<Held> held;
-  held.reserve(model.processes.size());
+HeldByAll HeldBy(const RunModel& model) {
+  HeldByAll held = {.shm_bytes = ShmBytes(model)};
+  held.processes.reserve(model.processes.size());
   for (const ProcessModel& process : model.processes) {
-    held.push_back({process.index, process.private_bytes, process.counts.shm_pages, process.inherited_copies(),
-                    process.copies_of_files, process.causes.value_or(CauseCounts{})});
+    held.processes.push_back({process.index, process.private_bytes, process.counts.shm_pages,
+                              process.inherited_copies(), process.copies_of_files,
+                              process.causes.value_or(CauseCounts{})});
   }
   return held;
 }
@@ -62,10 +69,10 @@ TopContributor TopContributorOf(LimitKind kind, double gained, const Before& bef
   const bool shm_only = kind == LimitKind::kShm || kind == LimitKind::kShmInodes;
   const double page_bytes = model.info.page_bytes;
   TopContributor top_contributor;
-  double most = 0;
+  double most = 0, faulted_shm = 0;
   for (const ProcessModel& process : model.processes) {
     if (process.ended && *process.ended < before.last_tick) continue;
-    const Held then = HeldThen(process, before.held);
+    const Held then = HeldThen(process, before.held.processes);
     const double copied =
         shm_only ? 0 : SaturatingSubtract(process.inherited_copies(), then.inherited_copies) * page_bytes;
     const double fresh = shm_only ? 0 : std::max(Gained(then.private_bytes, process.private_bytes) - copied, 0.0);
@@ -77,6 +84,7 @@ TopContributor TopContributorOf(LimitKind kind, double gained, const Before& bef
     }
     top_contributor.copied_bytes += copied;
     top_contributor.gained_bytes += copied + fresh + shared;
+    faulted_shm += shared;
     const double gain = (copied + fresh + shared) * (process.index == 0 ? kWeightOfTarget : 1);
     if (gain <= most) continue;
     most = gain;
@@ -89,7 +97,16 @@ TopContributor TopContributorOf(LimitKind kind, double gained, const Before& bef
   if (shm_only) {
     if (top_contributor.index < 0) top_contributor.index = LargestCreator(model);
     top_contributor.cause = kSharedMemory;
-  } else if (top_contributor.gained_bytes < kLeastShare * gained) {
+    return top_contributor;
+  }
+  // No fault shows shared memory that was allocated (torch from 2.10 on), and none is counted by the page map.
+  const double other_shm = std::max(Gained(before.held.shm_bytes, ShmBytes(model)) - faulted_shm, 0.0);
+  top_contributor.gained_bytes += other_shm;
+  if (other_shm > most) {
+    top_contributor.index = LargestCreator(model);
+    top_contributor.cause = kSharedMemory;
+  }
+  if (top_contributor.gained_bytes < kLeastShare * gained) {
     top_contributor.index = -1;
     top_contributor.cause.clear();
   }

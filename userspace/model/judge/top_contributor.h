@@ -17,20 +17,24 @@ struct Held {
   uint64_t inherited_copies = 0, copies_of_files = 0;
   CauseCounts causes = {};
 };
-std::vector<Held> HeldBy(const RunModel& model);  // in order of index
+struct HeldByAll {
+  std::vector<Held> processes;  // in order of index
+  Count shm_bytes;              // used in the target's /dev/shm
+};
+HeldByAll HeldBy(const RunModel& model);
 
 inline constexpr char kNewMemory[] = "new-memory", kSharedMemory[] = "shm", kDescriptors[] = "descriptors";
 
 struct TopContributor {
-  int index = -1;            // -1: none of the followed processes
+  int index = -1;            // -1: none of the followed processes, or shared memory of an unknown one
   std::string cause;         // as in Alert::cause
   double copied_bytes = 0;   // by all living ones together, of what they inherited
-  double gained_bytes = 0;   // by all living ones together: copies, new and shared memory
+  double gained_bytes = 0;   // by all living ones together: copies, new and shared memory, and all of /dev/shm
   double leaving_bytes = 0;  // gained by those that have ended since the last tick
 };
 struct Before {
-  const std::vector<Held>& held;  // what every process held
-  absl::Duration last_tick;       // time of the tick before this one
+  const HeldByAll& held;
+  absl::Duration last_tick;  // time of the tick before this one
 };
 // `gained`: what the limit's figure gained since `before.held`, in its unit.
 TopContributor TopContributorOf(LimitKind kind, double gained, const Before& before, const RunModel& model);

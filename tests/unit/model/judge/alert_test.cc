@@ -483,6 +483,18 @@ TEST_CASE("shared memory names who fills it, and what helps") {
   CHECK(absl::StrContains(alerts[0].advice, "--shm-size"));
 }
 
+TEST_CASE("shared memory of an unknown process is not called outside") {
+  const Alert alert = {.kind = LimitKind::kCgroupV2,
+                       .name = "/job",
+                       .limit = 1000 * kMb,
+                       .used = 900 * kMb,
+                       .eta = absl::Seconds(9),
+                       .cause = "shm"};
+  const std::string text = AlertText(alert, 1e7, std::nullopt, RunModel());
+  CHECK(absl::StrContains(text, "; what grows is shared memory, in /dev/shm"));
+  CHECK(absl::StrContains(AlertAdvice(alert, RunModel()), "keep less in shared memory"));
+}
+
 TEST_CASE("a climb that has stopped is no alert, however fast it was") {
   const Scenario run = {
       .used = [](double t) { return std::clamp(100 + 200 * (t - 4), 100.0, 600.0); }, .worker_from = -1, .until = 12};

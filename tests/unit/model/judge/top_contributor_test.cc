@@ -55,6 +55,30 @@ TEST_CASE("what a limit gained mostly from elsewhere has no grower") {
   CHECK(top_contributor.copied_bytes == 20 * kMb);
 }
 
+TEST_CASE("shared memory that shows no fault is a gain, of whoever made the largest segments") {
+  const HeldByAll before = {.shm_bytes = 100 * kMb};
+  RunModel model;
+  model.processes = {Worker(1, 30)};
+  model.processes[0].id = {1001, 7};
+  model.limits = {{.now = {.kind = LimitKind::kShm, .name = "/dev/shm", .limit = 4096 * kMb, .used = 300 * kMb}}};
+  const auto top = [&](LimitKind kind) { return TopContributorOf(kind, 240.0 * kMb, {before, kLastTick}, model); };
+  CHECK(top(LimitKind::kCgroupV2).cause == "shm");
+  CHECK(top(LimitKind::kCgroupV2).index == -1);
+  CHECK(top(LimitKind::kCgroupV2).gained_bytes == 230 * kMb);
+  model.shm = ShmSample{.segments = {{.bytes = 200 * kMb, .creator = 1001}}};
+  CHECK(top(LimitKind::kHost).index == 1);
+  // What faults show is not counted twice.
+  model.processes[0].origin = Origin::kForked;
+  model.processes[0].counts.shm_pages = 200 * kPagesOfMb;
+  CHECK(top(LimitKind::kHost).gained_bytes == 230 * kMb);
+  CHECK(top(LimitKind::kHost).cause == "shm");
+  // New memory is more.
+  model.limits[0].now.used = 110 * kMb;
+  model.processes[0].counts.shm_pages = 0;
+  model.processes[0].private_bytes = 150 * kMb;
+  CHECK(top(LimitKind::kHost).cause == "new-memory");
+}
+
 // The collector moves an end between the last pull and its tick to that tick.
 TEST_CASE("memory of those that ended since the last tick is leaving, earlier ones' is gone") {
   const auto ended = [](int index, absl::Duration at) {
