@@ -137,7 +137,8 @@ void FindOwnerByIdent(OpenedProcess* child, OpenedProcess* parent, const ForkSna
     awaited->owner = own->tid == waiter.tid ? OwnerIs::kWaiterItself : OwnerIs::kAnotherThread;
     return;
   }
-  awaited->owner = OwnerIs::kGone;
+  // Otherwise it may be a thread of the child that has ended.
+  awaited->owner = same_owner || then != nullptr ? OwnerIs::kGone : OwnerIs::kMissing;
   if (now != nullptr && BeganBefore(IdOf(*child), now->tid, now->start_ns) &&
       (then == nullptr || then->tid == now->tid))
     awaited->holder = HolderIn(parent, *now, true);
@@ -181,11 +182,11 @@ void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* p
     return;
   }
   if (parent == nullptr || !SamePidNamespace(proc, child->pid, parent->pid)) return;
-  awaited->owner = OwnerIs::kGone;
   const HazardThread* then = at_fork == nullptr ? nullptr : ThreadByTid(*at_fork, owner, IdOf(*child));
   const ThreadWait* now = parent->ThreadInside(owner);
   const bool is_that_one = now != nullptr && BeganBefore(IdOf(*child), now->tid, now->start_ns);
-  const bool still = is_that_one && OwnerOfMutex(parent->memory, awaited->object) == owner;
+  const bool same_owner = OwnerOfMutex(parent->memory, awaited->object) == owner, still = is_that_one && same_owner;
+  awaited->owner = is_that_one || same_owner || then != nullptr ? OwnerIs::kGone : OwnerIs::kMissing;
   if (!still && then != nullptr)
     awaited->holder = HolderAtFork(*at_fork, *then);
   else if (is_that_one)

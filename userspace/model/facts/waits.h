@@ -44,8 +44,9 @@ enum class AwaitedKind {
   kOpenMp,        // a barrier of an OpenMP runtime
 };
 
-// Whether the thread that holds what is waited for exists in the process of the waiter.
-enum class OwnerIs { kUnknown, kGone, kAnotherThread, kWaiterItself };
+// Whether the thread that holds what is waited for exists in the process of the waiter. Where it does not: kGone, it is
+// known to have stayed in the parent at the fork; kMissing, it may as well have ended.
+enum class OwnerIs { kUnknown, kGone, kMissing, kAnotherThread, kWaiterItself };
 
 // A thread of the parent that holds, or held, in the parent what its child waits for.
 struct Holder {

@@ -135,7 +135,7 @@ Hang HangOf(const WaitingProcess& process, const WaitingThread& thread) {
 }
 
 // Sentence and fix, once kind and by_fork are known.
-void Explain(const WaitingThread& thread, Hang* hang) {
+void Explain(const WaitingThread& thread, bool forked, Hang* hang) {
   const Awaited& awaited = thread.awaited;
   const std::string noun = NounOf(awaited);
   if (hang->kind == HangKind::kDeadlock) {
@@ -156,6 +156,10 @@ void Explain(const WaitingThread& thread, Hang* hang) {
     hang->what = absl::StrCat(noun, " ", OwnerWords(hang->kind, *hang->holder));
   } else if (awaited.owner == OwnerIs::kGone) {
     hang->what = absl::StrCat(noun, " whose owner, a thread of the parent at the fork, does not exist in this process");
+  } else if (awaited.owner == OwnerIs::kMissing) {
+    hang->what = absl::StrCat(noun, forked ? " whose owner does not exist in this process: a thread that has ended, or "
+                                             "one that stayed in the parent at the fork"
+                                           : " whose owner, a thread of this process, has ended");
   } else if (awaited.held_in_parent) {
     hang->what = absl::StrCat(noun,
                               " that no thread of this process will ever release; one at the same address is locked "
@@ -176,6 +180,7 @@ void Explain(const WaitingThread& thread, Hang* hang) {
 // A lock at the same address in the parent proves nothing: after a fork both heaps give the same addresses to what is
 // allocated next.
 bool InheritedFor(const WaitingProcess& process, const Awaited& awaited) {
+  if (awaited.owner == OwnerIs::kMissing) return false;
   return process.forked && (awaited.owner == OwnerIs::kGone || awaited.holder.has_value());
 }
 
@@ -206,7 +211,7 @@ std::optional<Hang> JudgeStuck(const WaitingProcess& process, const WaitingThrea
   } else {
     return std::nullopt;
   }
-  Explain(thread, &hang);
+  Explain(thread, process.forked, &hang);
   return hang;
 }
 
@@ -228,15 +233,16 @@ std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingP
   for (const WaitingThread& thread : process.threads) {
     if (!Endless(before, thread.wait)) continue;
     // Rule 2 needs no other thread: nobody in this process is the owner.
-    const bool owner_gone = process.forked && thread.awaited.owner == OwnerIs::kGone;
+    const bool stayed = thread.awaited.owner == OwnerIs::kGone;
+    const bool owner_gone = process.forked && (stayed || thread.awaited.owner == OwnerIs::kMissing);
     // No handler brings back a team.
     if (stuck && (!process.may_be_told || owner_gone || IsLoneOpenMp(process, thread))) {
       if (std::optional<Hang> hang = JudgeStuck(process, thread)) hangs.push_back(*std::move(hang));
     } else if (owner_gone) {
       Hang hang = HangOf(process, thread);
       hang.proof = HangProof::kOwnerGone;
-      hang.by_fork = true;
-      Explain(thread, &hang);
+      hang.by_fork = stayed;
+      Explain(thread, process.forked, &hang);
       hangs.push_back(std::move(hang));
     }
   }

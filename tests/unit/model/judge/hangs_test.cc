@@ -43,6 +43,30 @@ TEST_CASE("a lock whose owner stayed in the parent is a hang by the fork, with i
   CHECK_FALSE(hangs[0].fix.empty());
 }
 
+TEST_CASE("an owner that may have ended in the process itself is not blamed on the fork") {
+  WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kRLock, OwnerIs::kMissing)});
+  process.threads[0].awaited.held_in_parent = true;  // by another owner
+  std::vector<Hang> hangs = Judged(process);
+  REQUIRE(hangs.size() == 1);
+  CHECK_FALSE(hangs[0].by_fork);
+  CHECK(hangs[0].fix.empty());
+  CHECK(hangs[0].what ==
+        "a threading.RLock whose owner does not exist in this process: a thread that has ended, or one that stayed in "
+        "the parent at the fork");
+  // Beside a thread that is elsewhere.
+  process.threads.push_back(ThreadOf(9, AwaitedKind::kUnknown));
+  process.threads[1].wait.endless_futex = 0;
+  hangs = Judged(process);
+  REQUIRE(hangs.size() == 1);
+  CHECK(hangs[0].proof == HangProof::kOwnerGone);
+  CHECK_FALSE(hangs[0].by_fork);
+  process.threads.pop_back();
+  process.forked = false;
+  hangs = Judged(process);
+  REQUIRE(hangs.size() == 1);
+  CHECK(hangs[0].what == "a threading.RLock whose owner, a thread of this process, has ended");
+}
+
 TEST_CASE("a thread that moved between two looks hangs on nothing") {
   const WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kLock)});
   REQUIRE(Judged(process).size() == 1);
