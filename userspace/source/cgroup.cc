@@ -34,6 +34,7 @@ struct MemoryFiles {
   std::array<absl::string_view, 3> reclaimable;
   absl::string_view failures_file, failures_key;  // "": the file is the number
   absl::string_view kills_file, kills_key;
+  absl::string_view ooms_key;  // in `kills_file`; "": there is none
 };
 // total_* include child cgroups, as the usage does. v1's usage includes slabs, its statistics do not list them.
 constexpr MemoryFiles kV1 = {"memory.limit_in_bytes",
@@ -42,10 +43,16 @@ constexpr MemoryFiles kV1 = {"memory.limit_in_bytes",
                              "memory.failcnt",
                              "",
                              "memory.oom_control",
-                             "oom_kill"};
-constexpr MemoryFiles kV2 = {
-    "memory.max",    "memory.current", {"inactive_file", "active_file", "slab_reclaimable"}, "memory.events", "max",
-    "memory.events", "oom_kill"};
+                             "oom_kill",
+                             ""};
+constexpr MemoryFiles kV2 = {"memory.max",
+                             "memory.current",
+                             {"inactive_file", "active_file", "slab_reclaimable"},
+                             "memory.events",
+                             "max",
+                             "memory.events",
+                             "oom_kill",
+                             "oom"};
 
 // Where a process is: a path in the hierarchy that has the memory controller.
 struct Membership {
@@ -198,12 +205,13 @@ absl::StatusOr<MemoryUse> ReadMemoryUse(const MemoryCgroup& cgroup, const std::s
     const uint64_t bytes = ValueOf(*stat, key).value_or(0);
     reclaimable += std::min(bytes, std::numeric_limits<uint64_t>::max() - reclaimable);
   }
-  const auto read_count = [&](absl::string_view file, absl::string_view key) {
-    return ValueOf(ReadCgroupFile(cgroup, file, filesystem_root).value_or(""), key);
-  };
+  const std::string kills = ReadCgroupFile(cgroup, files.kills_file, filesystem_root).value_or("");
+  const std::string failures = files.failures_file == files.kills_file
+                                   ? kills
+                                   : ReadCgroupFile(cgroup, files.failures_file, filesystem_root).value_or("");
   // Both are summed over CPUs at different times, so the part may exceed the whole.
-  return MemoryUse{SaturatingSubtract(usage, reclaimable), read_count(files.failures_file, files.failures_key),
-                   read_count(files.kills_file, files.kills_key)};
+  return MemoryUse{SaturatingSubtract(usage, reclaimable), ValueOf(failures, files.failures_key),
+                   ValueOf(kills, files.kills_key), cgroup.v2 ? ValueOf(kills, files.ooms_key) : std::nullopt};
 }
 
 // Until Linux 5.11 a v1 cgroup could exclude its children (memory.use_hierarchy 0).

@@ -36,8 +36,8 @@ absl::StatusOr<Count> ReadMemoryLimit(const MemoryCgroup& cgroup, const std::str
 
 // What is charged to a cgroup and those below it, and how often that hit the limit.
 struct MemoryUse {
-  uint64_t bytes = 0;     // what can't be reclaimed before a kill: without file pages and reclaimable slabs
-  Count failures, kills;  // see LimitSample
+  uint64_t bytes = 0;           // what can't be reclaimed before a kill: without file pages and reclaimable slabs
+  Count failures, kills, ooms;  // see LimitSample
 };
 absl::StatusOr<MemoryUse> ReadMemoryUse(const MemoryCgroup& cgroup, const std::string& filesystem_root);
 

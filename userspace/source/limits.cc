@@ -86,7 +86,7 @@ void AppendCgroups(const Target& target, Rows* rows) {
     if (!innermost && !CountsChildren(cgroup, target.filesystem_root)) continue;
     const absl::StatusOr<MemoryUse> use = ReadMemoryUse(cgroup, target.filesystem_root);
     if (!use.ok()) continue;
-    rows->push_back({KindOf(cgroup), cgroup.name, *limit, use->bytes, use->failures, use->kills});
+    rows->push_back({KindOf(cgroup), cgroup.name, *limit, use->bytes, use->failures, use->kills, use->ooms});
     innermost = false;
   }
 }

@@ -64,6 +64,7 @@ void EncodeLimits(const std::vector<LimitSample>& limits, std::vector<LimitSampl
     if (limit.failures || limit.kills) {
       AppendCell(limit.failures, &rows);
       AppendCell(limit.kills, &rows);
+      if (limit.ooms) AppendCell(limit.ooms, &rows);
     }
     absl::StrAppend(&rows, "]");
   }
@@ -84,9 +85,10 @@ void DecodeLimits(const SampleRecord& record, std::vector<LimitSample>* limits) 
     (*limits)[*i].limit = CountAt(row, 2);
     (*limits)[*i].failures = CountAt(row, 4);
     (*limits)[*i].kills = CountAt(row, 5);
+    (*limits)[*i].ooms = CountAt(row, 6);
   });
 }
 
-Json NamesOfLimitColumns() { return {"limit", "used", "limit_value", "ratio", "failures", "kills"}; }
+Json NamesOfLimitColumns() { return {"limit", "used", "limit_value", "ratio", "failures", "kills", "ooms"}; }
 
 }  // namespace cowprof

@@ -98,7 +98,7 @@ TEST_CASE("events of a limit: how often it was hit, how many processes were kill
     host.Process("0::/job\n", kMountV2);
     host.V2("/cg/job", "1000\n", 700, 200);
     host.tree.Write("/cg/job/memory.events", "low 1\nhigh 9\nmax 41\noom 3\noom_kill 2\noom_group_kill 7\n");
-    CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/job", 1000, 500, 41, 2}});
+    CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/job", 1000, 500, 41, 2, 3}});
     host.tree.Write("/cg/job/memory.events", "max x\noom_kill\n");
     CHECK(host.Read() == Rows{{LimitKind::kCgroupV2, "/job", 1000, 500}});
   }

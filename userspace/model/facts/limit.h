@@ -46,8 +46,9 @@ struct LimitSample {
   Count limit;
   uint64_t used = 0;
   // Of cgroups only, cumulative since creation: how often an allocation met the limit (v1 failcnt, v2 max of
-  // memory.events), and how many processes in it the OOM killer ended.
-  Count failures, kills;
+  // memory.events), which reclaiming page cache may have settled; how many processes in it the OOM killer ended; and,
+  // of v2 only, how often nothing could be reclaimed (oom of memory.events).
+  Count failures, kills, ooms;
   bool operator==(const LimitSample&) const = default;
 
   LimitKey key() const { return {kind, name}; }

@@ -16,20 +16,47 @@ namespace {
 
 uint64_t Risen(const Count& before, const Count& now) { return before && now ? SaturatingSubtract(*now, *before) : 0; }
 
-// A cgroup counts the kills among its own processes, whichever cgroup met its limit; the one that met it counts a
-// failure. Takes the nearest to the process for each.
+// Where the OOM killer is at work, what is in use is at least this share of what there is.
+constexpr double kNearLimit = 0.9, kHostNearlyFull = 0.8;
+
+const LimitSample* HostIn(const std::vector<LimitSample>& limits) {
+  const auto host = std::find_if(limits.begin(), limits.end(),
+                                 [](const LimitSample& limit) { return limit.kind == LimitKind::kHost; });
+  return host == limits.end() ? nullptr : &*host;
+}
+
+// Whether the host may have run out of memory. True if that is not known.
+bool MayBeHost(const std::vector<LimitSample>& before, const std::vector<LimitSample>& now) {
+  const LimitSample* was = HostIn(before);
+  const LimitSample* is = HostIn(now);
+  const double ratio =
+      std::max(was == nullptr ? 0 : was->ratio().value_or(0), is == nullptr ? 0 : is->ratio().value_or(0));
+  return ratio == 0 || ratio >= kHostNearlyFull;
+}
+
+// Whether the cgroup ran out of memory. v1 counts only that its limit was met, which reclaiming page cache settles.
+bool RanOut(const LimitSample& was, const LimitSample& now, bool may_be_host) {
+  if (!now.limit) return false;
+  if (now.ooms) return Risen(was.ooms, now.ooms) > 0;
+  if (Risen(was.failures, now.failures) == 0) return false;
+  return !may_be_host || std::max(was.used, now.used) >= kNearLimit * *now.limit;
+}
+
+// A cgroup counts the kills among its own processes, whichever cgroup ran out of memory. Takes the nearest to the
+// process for each.
 struct Kills {
   std::optional<LimitSample> limit;  // `used`: the larger of both looks, since it was nearly full when it was met
   uint64_t count = 0;
 };
 Kills NewKills(const std::vector<LimitSample>& before, const std::vector<LimitSample>& now) {
   Kills kills;
+  const bool may_be_host = MayBeHost(before, now);
   for (const LimitSample& limit : now) {
     const auto same = [&](const LimitSample& one) { return one.key() == limit.key(); };
     const auto was = std::find_if(before.begin(), before.end(), same);
     if (was == before.end()) continue;
     if (kills.count == 0) kills.count = Risen(was->kills, limit.kills);
-    if (kills.limit || !limit.limit || Risen(was->failures, limit.failures) == 0) continue;
+    if (kills.limit || !RanOut(*was, limit, may_be_host)) continue;
     kills.limit = limit;
     kills.limit->used = std::max(was->used, limit.used);
   }

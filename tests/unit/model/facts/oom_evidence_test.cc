@@ -12,7 +12,7 @@ namespace {
 
 LimitSample Group(uint64_t kills, const char* name = "/job") {
   LimitSample limit = {LimitKind::kCgroupV2, name, 1000, 900};
-  limit.kills = limit.failures = kills;
+  limit.kills = limit.failures = limit.ooms = kills;
   return limit;
 }
 
@@ -45,11 +45,32 @@ TEST_CASE(
   const std::vector<LimitSample> before = {inner, outer};
   inner.kills = 4;
   ++*outer.failures;
+  ++*outer.ooms;
   REQUIRE(OomVictims(before, {inner, outer}, {End(1, SIGKILL)}).size() == 1);
   CHECK(OomVictims(before, {inner, outer}, {End(1, SIGKILL)})[0].As<OomVictim>()->limit->name == "/job");
   outer = Group(7);
   REQUIRE(OomVictims(before, {inner, outer}, {End(1, SIGKILL)}).size() == 1);
   CHECK_FALSE(OomVictims(before, {inner, outer}, {End(1, SIGKILL)})[0].As<OomVictim>()->limit);
+}
+
+TEST_CASE("a cgroup that only reclaims at its limit is not blamed for a kill by the host") {
+  const auto limit_of = [](const LimitSample& before, const LimitSample& now, uint64_t host_used) {
+    const LimitSample host = {LimitKind::kHost, "MemTotal+SwapTotal", 10'000, host_used};
+    const std::vector<Event> victims = OomVictims({before, host}, {now, host}, {End(1, SIGKILL)});
+    REQUIRE(victims.size() == 1);
+    return victims[0].As<OomVictim>()->limit;
+  };
+  LimitSample before = Group(3), now = Group(4);
+  CHECK(limit_of(before, now, 9'900));
+  now.ooms = before.ooms;  // page cache was reclaimed
+  CHECK_FALSE(limit_of(before, now, 9'900));
+  // v1 counts no such thing: what is left besides page cache tells, where the host may have been full.
+  now.kind = before.kind = LimitKind::kCgroupV1;
+  now.ooms = before.ooms = std::nullopt;
+  CHECK(limit_of(before, now, 9'900));
+  now.used = before.used = 500;
+  CHECK_FALSE(limit_of(before, now, 9'900));
+  CHECK(limit_of(before, now, 5'000));  // it grew between the looks
 }
 
 TEST_CASE("all that are killed at once get the same figures; the target has grown since its first worker") {
