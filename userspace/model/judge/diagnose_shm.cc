@@ -140,20 +140,23 @@ std::string InodesAdvice(const RunModel& model) {
 
 std::vector<std::string> RoomAdvice(const RunModel& model, bool dataloader) {
   std::vector<std::string> advice;
-  const std::string size = LargerShm(model);
+  const std::optional<std::string> size = LargerShm(model);
+  const char* keep = "Or keep";
   if (FullOfFiles(model))
     advice.push_back(InodesAdvice(model));
-  else
-    advice.push_back(absl::StrCat("Make it larger: docker run --shm-size=", size,
+  else if (size)
+    advice.push_back(absl::StrCat("Make it larger: docker run --shm-size=", *size,
                                   " (or --ipc=host, which uses the host's), in Kubernetes an emptyDir with medium: "
                                   "Memory on /dev/shm, on the host itself mount -o remount,size=",
-                                  size, " /dev/shm."));
+                                  *size, " /dev/shm.", CountsAgainstMemory(model)));
+  else
+    keep = "Memory has no room for a larger one: keep";
   const std::optional<Batches> batches = model.shm_peak ? BatchesIn(*model.shm_peak) : std::nullopt;
   if (!dataloader && !batches) {
-    advice.push_back("Or keep less in it: the largest segments are listed with their owners.");
+    advice.push_back(absl::StrCat(keep, " less in it: the largest segments are listed with their owners."));
     return advice;
   }
-  advice.push_back(absl::StrCat("Or keep less in flight: fewer workers, a smaller prefetch_factor or batch_size",
+  advice.push_back(absl::StrCat(keep, " less in flight: fewer workers, a smaller prefetch_factor or batch_size",
                                 batches ? absl::StrCat(" (", RoomText(*model.shm_peak, *batches), ")") : "",
                                 "; num_workers=0 needs no shared memory."));
   if (batches) {
@@ -200,14 +203,6 @@ bool HoldsFilesOnly(const RunModel& model) {
 }
 
 }  // namespace
-
-// Twice what a recording claims may not fit in 64 bits.
-std::string LargerShm(const RunModel& model) {
-  uint64_t bytes = 64 << 20;
-  if (const LimitModel* limit = LimitOf(model, LimitKind::kShm))
-    bytes = std::max({bytes, limit->peak, limit->now.limit.value_or(0)});
-  return absl::StrCat(std::bit_ceil(std::min(bytes, kLargest) * 2) >> 20, "m");
-}
 
 Diagnosis ShmFull(const Facts& facts) {
   const RunModel& model = facts.model;

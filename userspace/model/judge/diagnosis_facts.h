@@ -149,9 +149,12 @@ Diagnosis TrainerGrowth(const Facts& facts);
 Diagnosis PrivateBySpawn(const Facts& facts);
 Diagnosis PickledArguments(const Facts& facts);
 Diagnosis BeforeAttach(const Facts& facts);
+// larger_shm.cc
+// A size for /dev/shm that is surely larger: twice what it holds, or held, rounded up to a power of two, but no more
+// than limits of memory leave: "128m". nullopt: they leave no more than it has.
+std::optional<std::string> LargerShm(const RunModel& model);
+const char* CountsAgainstMemory(const RunModel& model);  // a sentence, or "" without a limit of the cgroup
 // diagnose_shm.cc
-// A size for /dev/shm that is surely larger: twice what it holds, or held, rounded up to a power of two: "128m".
-std::string LargerShm(const RunModel& model);
 Diagnosis ShmFull(const Facts& facts);
 Diagnosis ShmNearFull(const Facts& facts);
 Diagnosis ShmUnlinked(const Facts& facts);

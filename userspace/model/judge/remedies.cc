@@ -257,14 +257,17 @@ void AddShm(const Facts& facts, Remedies* out) {
   if (Find(facts.findings, "shm-full") == nullptr && Find(facts.findings, "shm-near-full") == nullptr) return;
   for (const LimitModel& limit : facts.model.limits) {
     if (limit.now.kind != LimitKind::kShm || !limit.now.limit) continue;
-    const std::string wanted = LargerShm(facts.model);
-    out->push_back({.id = "shm-size",
-                    .action = absl::StrCat("A larger /dev/shm: --shm-size=", wanted,
-                                           " for a container, or mount -o remount,size=", wanted, " /dev/shm"),
-                    .saves = Estimate{},
-                    .lifts_limit = true,
-                    .cost = "What is in /dev/shm counts against the memory of the host and of its cgroup.",
-                    .rests_on = "twice what it holds or held, rounded up: it lifts the limit and saves nothing"});
+    const std::optional<std::string> wanted = LargerShm(facts.model);
+    if (!wanted) continue;
+    out->push_back(
+        {.id = "shm-size",
+         .action = absl::StrCat("A larger /dev/shm: --shm-size=", *wanted,
+                                " for a container, or mount -o remount,size=", *wanted, " /dev/shm"),
+         .saves = Estimate{},
+         .lifts_limit = true,
+         .cost = "What is in /dev/shm counts against the memory of the host and of its cgroup.",
+         .rests_on =
+             "twice what it holds or held, rounded up, as far as memory has room: it lifts the limit and saves nothing"});
     out->push_back({.id = "ipc-host",
                     .action = "--ipc=host: the container uses the host's /dev/shm",
                     .saves = Estimate{},

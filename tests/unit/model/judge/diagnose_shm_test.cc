@@ -216,7 +216,7 @@ TEST_CASE("the room to ask for is twice what was used, and never beyond a count"
       {64 * kMiB, "--shm-size=128m"},
       {65 * kMiB, "--shm-size=256m"},
       {uint64_t{1} << 62, "--shm-size=8796093022208m"},
-      {~uint64_t{0}, "--shm-size=8796093022208m"},
+      {~uint64_t{0}, "no room for a larger one"},
   }));
   LimitSample full = Mount(0);
   full.used = used_bytes;
@@ -225,6 +225,19 @@ TEST_CASE("the room to ask for is twice what was used, and never beyond a count"
   REQUIRE(found.size() == 1);
   INFO(TextOf(found[0]));
   CHECK(absl::StrContains(TextOf(found[0]), size));
+}
+
+TEST_CASE("no more room is asked for than limits of memory leave") {
+  const auto advice = [](uint64_t limit_mib, uint64_t used_mib, LimitKind kind = LimitKind::kCgroupV2) {
+    const LimitSample memory = {kind, "/job", limit_mib * kMiB, used_mib * kMiB};
+    return absl::StrJoin(DiagnosesOf(Of({Tree({Mount(32'768, 32'768), memory})}))[0].advice, " ");
+  };
+  CHECK(absl::StrContains(advice(100'000, 40'000), "--shm-size=65536m"));
+  CHECK(absl::StrContains(advice(100'000, 40'000), "What is in it counts against the memory limit, too."));
+  CHECK(absl::StrContains(advice(64'000, 40'000), "--shm-size=56768m"));
+  CHECK_FALSE(absl::StrContains(advice(64'000, 40'000, LimitKind::kHost), "the memory limit"));
+  CHECK_FALSE(absl::StrContains(advice(40'100, 40'100), "shm-size"));
+  CHECK(absl::StrContains(advice(40'100, 40'100), "Memory has no room for a larger one: keep less in it"));
 }
 
 TEST_CASE("names that were removed while in use, and never where it was full") {
