@@ -10,7 +10,8 @@
 namespace cowprof {
 namespace {
 
-constexpr size_t kMostTold = 3;                   // of processes that died of the same cause
+constexpr size_t kMostTold = 3;  // of processes that died of the same cause
+constexpr double kMostOfIt = 0.5;
 constexpr double kSeen = 0.99, kConcluded = 0.8;  // by a probe; from counts that rose at the same time
 
 // Returns the processes whose end this diagnosis explains, such as "shm-full". In order of time.
@@ -51,10 +52,45 @@ std::string Dead(const Diagnosis& diagnosis, const Facts& facts) {
   return others == 0 ? first : absl::StrCat(first, " and ", Plural(others, "other"));
 }
 
-// What helps depends on what the memory was: inherited pages, copied as they were read, pages of files, or other new
-// memory of the top contributor.
+const LimitModel* LimitOf(const RunModel& model, LimitKind kind) {
+  const auto found = std::find_if(model.limits.begin(), model.limits.end(),
+                                  [kind](const LimitModel& limit) { return limit.now.kind == kind; });
+  return found == model.limits.end() ? nullptr : &*found;
+}
+
+// In use when the OOM killer chose. A probe does not read that of the host.
+uint64_t UsedAt(const OomKill& kill, const RunModel& model) {
+  const LimitModel* host = LimitOf(model, LimitKind::kHost);
+  const bool known = kill.limit.used > 0 || kill.limit.kind != LimitKind::kHost || host == nullptr;
+  return known ? kill.limit.used : host->peak;
+}
+
+bool IsPrivateMemoryKnown(const OomKill& kill, const RunModel& model) {
+  return std::all_of(model.processes.begin(), model.processes.end(), [&](const ProcessModel& process) {
+    return process.private_bytes || process.started > kill.t || (process.ended && *process.ended < kill.t);
+  });
+}
+
+// What helps depends on what the memory was: shared memory, inherited pages, copied as they were read, pages of files,
+// or other new memory of the top contributor.
 std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& model, Framework framework) {
   std::vector<std::string> advice;
+  const uint64_t used = UsedAt(kill, model);
+  if (kill.recorded_bytes < kMostOfIt * used) {
+    const LimitModel* shm = LimitOf(model, LimitKind::kShm);
+    if (shm != nullptr && shm->peak >= kMostOfIt * used) {
+      return {absl::StrCat(
+          "Shared memory (", Printable(shm->now.name), ") held up to ", HumanBytes(shm->peak), " of ", HumanBytes(used),
+          " in use: keep less in it",
+          framework == Framework::kDataLoader ? ", by fewer workers, a smaller prefetch_factor or batch_size." : ".")};
+    }
+    if (IsPrivateMemoryKnown(kill, model)) {
+      if (kill.limit.kind == LimitKind::kHost) return {};  // what is advised anyway
+      return {
+          "The recorded processes explain less than half of what was in use: find what else counts against this "
+          "limit."};
+    }
+  }
   const ProcessModel* const found = model.Find(kill.top_contributor);
   if (found == nullptr) return advice;
   const ProcessModel& top_contributor = *found;
