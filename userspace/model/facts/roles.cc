@@ -129,6 +129,17 @@ void LeaveSet(RunModel* model, ProcessModel* process) {
   process->generation = -1;
 }
 
+// CPython's subprocess forks, and a child whose exec fails ends with 255: at once, unlike a worker, and as little
+// known.
+bool FailedToExec(const ProcessModel& process) {
+  constexpr absl::Duration kAtOnce = absl::Seconds(1);
+  constexpr uint64_t kFewCopies = 512;  // pages
+  return process.exit && !process.exit->signaled && process.exit->code == 255 && !process.python.empty() &&
+         process.origin == Origin::kForked && IsForked(process) && process.duty.duty == Duty::kUnknown &&
+         !process.loader && *process.ended - process.started < kAtOnce &&
+         process.counts.copies.value_or(0) < kFewCopies;
+}
+
 // Two workers of a DataLoader with the same number are of two sets, even where the second set starts before the first
 // one has ended.
 void NoteNumber(RunModel* model, ProcessModel* process) {
@@ -192,6 +203,12 @@ void AssignRoles(const Sample& sample, RunModel* model) {
     if (!belongs && process.generation >= 0) LeaveSet(model, &process);
     if (belongs && parent != nullptr) parent->leads = true;
   }
+}
+
+void NoteEnd(RunModel* model, ProcessModel* process) {
+  if (!IsOneOfASet(*process) || !FailedToExec(*process)) return;
+  process->role = Role::kHelper;
+  LeaveSet(model, process);
 }
 
 void AppendLoader(const LoaderWorker& now, absl::Duration t, RunModel* model, ProcessModel* process) {

@@ -20,6 +20,8 @@ ProgramKind ProgramKindOf(const ProcessModel& process);
 // Sets the role, the start method and the generation of the living processes. Call when the events of `sample` were
 // added, except that processes ended.
 void AssignRoles(const Sample& sample, RunModel* model);
+// Call when a process has ended: one that could not run its program was no worker.
+void NoteEnd(RunModel* model, ProcessModel* process);
 // Adds what was read of a worker's loop.
 void AppendLoader(const LoaderWorker& now, absl::Duration t, RunModel* model, ProcessModel* process);
 

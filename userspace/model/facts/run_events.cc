@@ -107,6 +107,7 @@ void EndProcess(absl::Duration t, const ProcessExited& exited, RunModel* model, 
   if (exited.status) process->exit = ExitOf(*exited.status);
   process->copies_per_second = 0;
   model->private_memory[process->index].End();
+  NoteEnd(model, process);
 }
 
 void AppendSignal(const Event& signal, ProcessModel* process) {

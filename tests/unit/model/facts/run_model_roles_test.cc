@@ -337,6 +337,33 @@ TEST_CASE("generations: a child that runs another program is of none") {
   CHECK(GenerationsOf(model) == std::vector<int>{-1, -1, 0});
 }
 
+TEST_CASE("a child whose exec failed is a helper, and of no generation") {
+  RunModel model;
+  Append({.t = absl::Seconds(1), .events = {Target()}}, &model);
+  model.processes[0].python = "3.8.10";
+  const auto role_of = [&](int status, absl::Duration lived, uint64_t copies, Duty duty = Duty::kUnknown) {
+    const int index = model.announced;
+    Event fork = Fork(index, 0, kTrain);
+    std::get<ProcessStarted>(fork.what).space = 0;
+    fork.t = model.t + absl::Seconds(1);
+    const Event end = {.t = fork.t + lived, .index = index, .what = ProcessExited{.status = status}};
+    Sample sample = {.t = end.t, .events = {fork, end}, .processes = {Row(index, copies, copies)}};
+    if (duty != Duty::kUnknown) sample.events.push_back({.t = fork.t, .index = index, .what = DutyFound{.duty = duty}});
+    Append(sample, &model);
+    return model.processes[index].role;
+  };
+  const absl::Duration at_once = absl::Milliseconds(5);
+  CHECK(role_of(255 << 8, at_once, 40) == Role::kHelper);
+  CHECK(model.processes[1].generation == -1);
+  CHECK(role_of(1 << 8, at_once, 40) == Role::kWorker);
+  CHECK(role_of(SIGKILL, at_once, 40) == Role::kWorker);
+  CHECK(role_of(255 << 8, absl::Seconds(3), 40) == Role::kWorker);
+  CHECK(role_of(255 << 8, at_once, 4000) == Role::kWorker);
+  CHECK(role_of(255 << 8, at_once, 40, Duty::kPool) == Role::kPool);
+  model.processes[0].python.clear();  // not of Python
+  CHECK(role_of(255 << 8, at_once, 40) == Role::kWorker);
+}
+
 TEST_CASE("generations: workers of a DataLoader with the same number are of two") {
   const bool last_is_first = GENERATE(false, true);
   RunModel model;
