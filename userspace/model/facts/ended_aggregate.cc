@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "model/facts/bad_end.h"
 
 namespace cowprof {
 namespace {
@@ -91,9 +92,9 @@ ProcessModel& RowFor(const ProcessModel& process, std::vector<ProcessModel>* row
 }
 
 // Processes with higher values are kept.
-std::tuple<bool, bool, uint64_t> InterestIn(const ProcessModel& process, uint64_t page_bytes) {
-  const uint64_t copied_bytes = process.counts.copies.value_or(0) * page_bytes;
-  return {process.index < kFirstOnes, process.oom_victim || (process.exit && process.exit->signaled),
+std::tuple<bool, bool, uint64_t> InterestIn(const ProcessModel& process, const RunModel& model) {
+  const uint64_t copied_bytes = process.counts.copies.value_or(0) * model.info.page_bytes;
+  return {process.index < kFirstOnes, process.oom_victim || (process.exit && EndedBadly(process, model)),
           std::max(copied_bytes, process.peak_private_bytes.value_or(0))};
 }
 
@@ -114,17 +115,22 @@ void AggregateEnded(RunModel* model) {
   if (model->processes.size() <= model->most_ended + model->most_ended / 4) return;
   std::vector<std::pair<std::tuple<bool, bool, uint64_t>, int>> ended;
   for (const ProcessModel& process : model->processes) {
-    if (process.ended && process.index > 0)
-      ended.emplace_back(InterestIn(process, model->info.page_bytes), process.index);
+    if (process.ended && process.index > 0) ended.emplace_back(InterestIn(process, *model), process.index);
   }
   if (ended.size() <= model->most_ended + model->most_ended / 4) return;
   const auto kept = ended.end() - model->most_ended;
   std::nth_element(ended.begin(), kept, ended.end());
   absl::flat_hash_set<int> gone;
   for (auto one = ended.begin(); one != kept; ++one) gone.insert(one->second);
+  // First, since whether an end was bad depends on the parent, which may go, too.
+  for (const ProcessModel& process : model->processes) {
+    if (!gone.contains(process.index)) continue;
+    ProcessModel& row = RowFor(process, &model->ended_aggregates);
+    Add(process, &row);
+    row.bad_ends += process.exit && EndedBadly(process, *model);
+  }
   std::erase_if(model->processes, [&](const ProcessModel& process) {
     if (!gone.contains(process.index)) return false;
-    Add(process, &RowFor(process, &model->ended_aggregates));
     model->private_memory.erase(process.index);
     return true;
   });

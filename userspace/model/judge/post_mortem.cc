@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "model/facts/bad_end.h"
 #include "model/facts/roles.h"
 #include "model/format.h"
 #include "model/judge/blame.h"
@@ -31,22 +32,6 @@ std::string Sender(absl::Duration t, const SignalSent& sent, const ProcessModel&
   }
   return absl::StrCat("from ", sent.sender_comm.empty() ? "a process" : Printable(sent.sender_comm),
                       sent.sender == 0 ? " outside this container" : absl::StrCat(" (pid ", sent.sender, ")"));
-}
-
-// The signal that killed the process, and when it was sent: the first SIGKILL, or the last of any other signal, since
-// the process survived the earlier ones. Null: the sending was not seen.
-struct Killing {
-  absl::Duration t;
-  const SignalSent* sent = nullptr;
-};
-Killing KillingSignal(const ProcessModel& process) {
-  Killing found;
-  for (const Event& event : process.signals) {
-    const auto* sent = event.As<SignalSent>();
-    if (sent == nullptr || sent->signal != process.exit->signal) continue;
-    if (found.sent == nullptr || sent->signal != SIGKILL) found = {event.t, sent};
-  }
-  return found;
 }
 
 std::string FormatOom(const LimitSample& limit) {
@@ -221,29 +206,6 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
     found.evidence.push_back(absl::StrCat(SignalName(sent->signal), " came ", Sender(t, *sent, process, model)));
   found.text = absl::StrCat("killed by ", SignalName(process.exit->signal), found.text);
   return found;
-}
-
-// Ends that a supervisor expects: EX_RECYCLE of Celery's billiard (worker_max_tasks_per_child), and uWSGI's reload and
-// end (max-requests).
-bool IsReplaced(const ProcessModel& process) {
-  const int code = process.exit->code;
-  if (process.framework == Framework::kCelery) return code == 155;
-  return process.comm == "uwsgi" && (code == 17 || code == 30);
-}
-
-// What an exit code means is known of Python's workers only: a shell's last command may have found nothing.
-bool Failed(const ProcessModel& process) {
-  return process.exit->code != 0 && process.is_worker() && !process.python.empty() && !IsReplaced(process);
-}
-
-// Process pools and supervisors end their workers by signals; SIGTERM, SIGINT and SIGHUP ask for an end.
-bool EndedBadly(const ProcessModel& process, const RunModel& model) {
-  const Exit& exit = *process.exit;
-  if (!exit.signaled) return Failed(process);
-  if (exit.signal == SIGTERM || exit.signal == SIGINT || exit.signal == SIGHUP) return false;
-  const SignalSent* sent = KillingSignal(process).sent;
-  const ProcessModel* parent = model.Find(process.parent);
-  return exit.signal != SIGKILL || sent == nullptr || parent == nullptr || sent->sender != parent->id.pid;
 }
 
 PostMortem Explained(const ProcessModel& process, const RunModel& model) {

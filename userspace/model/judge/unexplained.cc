@@ -187,10 +187,13 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
     if (bad++ == 0) first = absl::StrCat(NameOf(*process), process->exit->signaled ? " was " : " ", end.text);
     first_ended = std::min(first_ended.value_or(*process->ended), *process->ended);
   }
+  const uint64_t listed = bad;
+  for (const ProcessModel& row : model.ended_aggregates) bad += row.is_worker() ? row.bad_ends : 0;
   const std::string of_workers =
       bad == 0 ? ""
-               : absl::StrCat(bad, " of ", Plural(findings.workers.processes, "worker"), " ended badly: ", first,
-                              bad > 1 ? absl::StrCat(", and ", bad - 1, " more") : "", ".");
+               : absl::StrCat(bad, " of ", Plural(findings.workers.processes, "worker"), " ended badly",
+                              listed == 0 ? "" : absl::StrCat(": ", first),
+                              listed > 0 && bad > 1 ? absl::StrCat(", and ", bad - 1, " more") : "", ".");
   if (launchers.empty()) return of_workers;
   const ProcessModel& launcher = *launchers.front().process;
   const std::string of_launcher = absl::StrCat(
@@ -198,8 +201,8 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
       together == 0 ? "" : absl::StrCat(", and ", together, together == 1 ? " process" : " processes", " with it"),
       ".");
   if (of_workers.empty()) return of_launcher;
-  return *first_ended < *launcher.ended ? absl::StrCat(of_workers, " ", of_launcher)
-                                        : absl::StrCat(of_launcher, " ", of_workers);
+  return first_ended && *first_ended < *launcher.ended ? absl::StrCat(of_workers, " ", of_launcher)
+                                                       : absl::StrCat(of_launcher, " ", of_workers);
 }
 
 std::string Unexplained(const Facts& facts) {

@@ -93,6 +93,26 @@ TEST_CASE("the first processes, those that were killed and those that copied mos
   CHECK(kept);
 }
 
+TEST_CASE("those that ended badly keep a row before those that were asked to end, and all are counted") {
+  Run run;
+  run.model.most_ended = kMost;
+  Append({.events = {Forked(0)}, .processes = {RowOf(0)}}, &run);
+  run.model.processes[0].python = "3.11.2";
+  for (int index = 1; index < kProcesses; ++index) {
+    Sample sample = {.t = absl::Milliseconds(10 * index), .events = {Forked(index)}, .processes = {RowOf(index)}};
+    const int status = index % 2 == 0 ? SIGTERM : index % 501 == 0 ? 1 << 8 : 0;
+    sample.events.push_back({.t = sample.t, .index = index, .what = ProcessExited{.status = status}});
+    Append(sample, &run);
+  }
+  for (int index = 501; index < kProcesses; index += 1002) CHECK(run.model.Find(index) != nullptr);
+  run.model.most_ended = 63;  // the first ones alone
+  AggregateEnded(&run.model);
+  CHECK(run.model.Find(501) == nullptr);
+  REQUIRE(run.model.ended_aggregates.size() == 1);
+  CHECK(run.model.ended_aggregates[0].bad_ends == 2);
+  CHECK(HeadlineOf(run).starts_with("2 of 1,999 workers ended badly."));
+}
+
 TEST_CASE("what is said later of a process that is folded is passed over") {
   RunModel few = RecordedWith(kMost);
   int gone = 64;

@@ -1,0 +1,27 @@
+// Whether a process ended as its program ends processes, or badly: by a signal that nobody asked it to end with, or
+// with an error. Pure.
+#ifndef COWPROF_MODEL_FACTS_BAD_END_H_
+#define COWPROF_MODEL_FACTS_BAD_END_H_
+
+#include "absl/time/time.h"
+#include "model/facts/run_model.h"
+
+namespace cowprof {
+
+// All are asked of processes whose exit is known.
+
+// The signal that killed the process, and when it was sent: the first SIGKILL, or the last of any other signal, since
+// the process survived the earlier ones. Null: the sending was not seen.
+struct Killing {
+  absl::Duration t;
+  const SignalSent* sent = nullptr;
+};
+Killing KillingSignal(const ProcessModel& process);
+
+// By its exit code.
+bool Failed(const ProcessModel& process);
+bool EndedBadly(const ProcessModel& process, const RunModel& model);
+
+}  // namespace cowprof
+
+#endif  // COWPROF_MODEL_FACTS_BAD_END_H_
