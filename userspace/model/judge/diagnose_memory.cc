@@ -220,8 +220,9 @@ Diagnosis FileBacked(const Facts& facts) {
   Diagnosis diagnosis = {.id = "file-backed", .confidence = 0.6, .harm = Harm::kNone};
   const std::string growth = GrowthOfOthers(facts);
   diagnosis.summary = absl::StrCat(
-      growth.empty() && !StillGrows(facts) ? "Nothing to do: what grows is the resident size"
-                                           : "The resident size grows",
+      growth.empty() && !StillGrows(facts) && facts.findings.forecast.first_limit < 0
+          ? "Nothing to do: what grows is the resident size"
+          : "The resident size grows",
       ", by pages of mapped files", facts.native() ? "" : " (numpy.memmap, Arrow, safetensors)", ": ",
       growers.size() == 1
           ? absl::StrCat(HumanBytes(growers[0].bytes), " in 1 process")

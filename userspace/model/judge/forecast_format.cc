@@ -77,12 +77,12 @@ std::string ShapePart(const Forecast& forecast) {
 
 }  // namespace
 
-std::string FormatLimitEta(const LimitForecast& limit, bool with_bound, bool with_rate) {
+std::string FormatLimitEta(const LimitForecast& limit, bool with_bound, bool with_rate, bool with_verb) {
   const std::string bound = with_bound ? absl::StrCat(" (", Figure(limit.now, *limit.now.limit), ")") : "";
   const double seconds = absl::ToDoubleSeconds(limit.eta.value_or(absl::ZeroDuration()));
-  if (seconds <= 0) return absl::StrCat(FormatLimit(limit.now), bound, " full");
+  if (seconds <= 0) return absl::StrCat(FormatLimit(limit.now), bound, with_verb ? " is" : "", " full");
   const bool rises = with_rate && limit.per_second >= 1;
-  return absl::StrCat(FormatLimit(limit.now), bound, " full in about ", About(seconds),
+  return absl::StrCat(FormatLimit(limit.now), bound, with_verb ? " will be" : "", " full in about ", About(seconds),
                       rises ? absl::StrCat(" at ", Figure(limit.now, limit.per_second), "/s") : "");
 }
 

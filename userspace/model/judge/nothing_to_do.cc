@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "model/format.h"
 #include "model/judge/blame.h"
 #include "model/judge/diagnosis_facts.h"
+#include "model/judge/forecast_format.h"
 #include "model/judge/grower.h"
 #include "model/judge/growth.h"
 #include "model/saturating.h"
@@ -145,10 +147,23 @@ std::string LeftRunning(const Facts& facts) {
                       " still running: `cowprof --attach ", first->id.pid, "` records what follows. ");
 }
 
+// "The host's memory (23.5 GiB) will be full in about 12 min; what fills it is not the memory of these processes. " "":
+// no limit will be met.
+std::string LimitAhead(const Facts& facts) {
+  const Forecast& forecast = facts.findings.forecast;
+  if (forecast.first_limit < 0) return "";
+  const LimitForecast& limit = forecast.limits[forecast.first_limit];
+  std::string text = FormatLimitEta(limit, /*with_bound=*/true, /*with_rate=*/true, /*with_verb=*/true);
+  text[0] = absl::ascii_toupper(text[0]);
+  const bool others = IsMemory(limit.now.kind) && limit.per_second > 0 && forecast.shape == Shape::kFlat;
+  return absl::StrCat(text, others ? "; what fills it is not the memory of these processes. " : ". ");
+}
+
 }  // namespace
 
 std::string NothingToDo(const Facts& facts) {
-  const std::string left = LeftRunning(facts), growth = GrowthOfOthers(facts);
+  const std::string ahead = LimitAhead(facts), growth = GrowthOfOthers(facts);
+  const std::string left = absl::StrCat(ahead, LeftRunning(facts));
   const bool well = left.empty() && growth.empty() && !StillGrows(facts);
   if (!facts.HasWorkers()) {
     const std::string no_worker =

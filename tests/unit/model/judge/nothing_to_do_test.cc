@@ -68,6 +68,27 @@ TEST_CASE("nothing to do: what wrote to files that it maps privately is said") {
   CHECK(says());
 }
 
+TEST_CASE("nothing to do: not beside a limit that will be met") {
+  Run run = Recorded(2, 0);
+  const auto add = [&](int t, uint64_t host_mib) {
+    Sample sample = {.t = absl::Seconds(t)};
+    for (const ProcessModel& process : run.model.processes) {
+      ProcessSample row = {.index = process.index, .counts = process.counts, .causes = process.causes};
+      row.proc = process.proc;
+      sample.processes.push_back(row);
+    }
+    sample.limits = {{LimitKind::kHost, "MemTotal+SwapTotal", uint64_t{16} << 30, host_mib << 20}};
+    Append(sample, &run);
+  };
+  for (int t = 4; t < 24; ++t) add(t, 4000);
+  CHECK(absl::StartsWith(HeadlineOf(run), "Nothing to do: the workers share what they should."));
+  for (int t = 24; t < 60; ++t) add(t, 4000 + 100 * (t - 23));
+  INFO(HeadlineOf(run));
+  CHECK(absl::StartsWith(HeadlineOf(run), "The host's memory (16.0 GiB) will be full in about "));
+  CHECK(absl::StrContains(HeadlineOf(run),
+                          "MiB/s; what fills it is not the memory of these processes. The workers share what"));
+}
+
 TEST_CASE("nothing to do: shared memory without a name that workers keep") {
   Run run = Recorded(2, 0);
   const std::string well = "Nothing to do: the workers share what they should.";
