@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "model/format.h"
 #include "model/judge/alert_format.h"
 #include "model/judge/forecast.h"
 #include "model/judge/hang_format.h"
@@ -294,7 +295,8 @@ void AlertWatch::JudgeLimit(bool gone, const RunModel& model, const Forecast& fo
       alert.cause = top_contributor.cause;
       alert.advice = AlertAdvice(alert, model);
     }
-    alert.text = AlertText(alert, ramp.rate(), left.most_copies, model);
+    alert.text = gone ? absl::StrCat(FormatLimit(limit), ": the limit is gone")
+                      : AlertText(alert, ramp.rate(), left.most_copies, model);
     alerts->push_back(std::move(alert));
   };
   for (const auto& [which, rule, calm] : {std::tuple(AlertRule::kRatio, &watched->ratio, kRatioCalm),

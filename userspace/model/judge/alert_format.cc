@@ -166,7 +166,12 @@ std::string AlertText(const Alert& alert, double per_second, std::optional<doubl
   const LimitSample limit = {.kind = alert.kind, .name = alert.name, .limit = alert.limit, .used = alert.used};
   const auto figure = [&](uint64_t value) { return HumanAmount(limit.kind, value); };
   const std::string use = absl::StrCat(figure(alert.used), " of ", figure(alert.limit), " used");
-  if (alert.over) return absl::StrCat(FormatLimit(limit), ": no longer near its limit, ", use);
+  if (alert.over) {
+    const char* const why = alert.rule == AlertRule::kRatio ? "no longer near its limit"
+                            : per_second > 0                ? "no longer filling up so fast"
+                                                            : "no longer filling up";
+    return absl::StrCat(FormatLimit(limit), ": ", why, ", ", use);
+  }
   std::string text = alert.rule == AlertRule::kEta
                          ? absl::StrCat(FormatLimit(limit), " full in about ", HumanDuration(*alert.eta), ": ", use)
                          : absl::StrFormat("%s %.0f %% full: %s", FormatLimit(limit), 100 * *limit.ratio(), use);

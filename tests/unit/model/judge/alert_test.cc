@@ -433,6 +433,23 @@ TEST_CASE("limits that change") {
   CHECK_FALSE(alerts.front().over);
   CHECK(alerts.back().over);
   CHECK(absl::ToDoubleSeconds(alerts.back().t) == Approx(21).margin(1.5));
+  CHECK(absl::EndsWith(alerts.back().text,
+                       run.gone_from < 60 ? ": the limit is gone" : "near its limit, 950.0 MiB of 3.9 GiB used"));
+}
+
+TEST_CASE("what has ended is said by its rule") {
+  const auto text = [](AlertRule rule, double per_second) {
+    const Alert alert = {.rule = rule,
+                         .over = true,
+                         .kind = LimitKind::kCgroupV2,
+                         .name = "/job",
+                         .limit = 500 * kMb,
+                         .used = 475 * kMb};
+    return AlertText(alert, per_second, std::nullopt, RunModel());
+  };
+  CHECK(text(AlertRule::kRatio, 0) == "cgroup /job: no longer near its limit, 475.0 MiB of 500.0 MiB used");
+  CHECK(text(AlertRule::kEta, 0) == "cgroup /job: no longer filling up, 475.0 MiB of 500.0 MiB used");
+  CHECK(text(AlertRule::kEta, 1000) == "cgroup /job: no longer filling up so fast, 475.0 MiB of 500.0 MiB used");
 }
 
 TEST_CASE("a limit that is lowered below what is used is told") {
