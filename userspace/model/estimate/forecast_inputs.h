@@ -23,7 +23,7 @@ struct ForecastInputs {
   // Use of each limit (indexed like RunModel::limits) beyond what living processes have copied and took by starting,
   // which is charged to host and cgroup. A worker that ends takes both out again.
   std::vector<Series> beyond_copies;
-  // The two above without all that workers own, since there are workers.
+  // `new_bytes`, and the use of limits of memory, without all that workers own; from the first worker on.
   OutsideGrowth new_outside;
   std::vector<OutsideGrowth> outside;
   std::vector<uint64_t> earlier_peaks;       // of the use of each limit while earlier generations lived

@@ -308,7 +308,7 @@ void AlertWatch::JudgeLimit(bool gone, const RunModel& model, const Forecast& fo
   const bool ratio = !watched->ratio.raised && RatioHeld(*watched, t_);
   const bool eta = !watched->eta.raised && EtaHeld(*watched, t_);
   if (gone || (!ratio && !eta)) return;
-  // It has climbed since the recording began.
+  // For a climb that is as old as the recording.
   HeldByAll at_start;
   for (const LimitSample& one : model.info.limits) {
     if (one.kind == LimitKind::kShm) at_start.shm_bytes = one.used;

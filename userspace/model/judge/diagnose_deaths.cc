@@ -85,7 +85,7 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& mode
           framework == Framework::kDataLoader ? ", by fewer workers, a smaller prefetch_factor or batch_size." : ".")};
     }
     if (IsPrivateMemoryKnown(kill, model)) {
-      if (kill.limit.kind == LimitKind::kHost) return {};  // what is advised anyway
+      if (kill.limit.kind == LimitKind::kHost) return {};  // OomHost() says it
       return {
           "The recorded processes explain less than half of what was in use: find what else counts against this "
           "limit."};
