@@ -37,21 +37,22 @@ std::vector<PageZone> ZonesOf(const RunModel& model, int space) {
 // Returns nullopt unless it is known of all living workers of the address space and the same for all.
 std::optional<bool> ArePersistent(const RunModel& model, int space) {
   std::optional<bool> persistent;
-  for (const ProcessModel& process : model.processes) {
-    if (process.ended || !process.is_worker() || process.space != space) continue;
-    if (!process.persistent || (persistent && *persistent != *process.persistent)) return std::nullopt;
+  bool alike = true;
+  ForEachLately(model, [&](const ProcessModel& process) {
+    if (process.ended || !process.is_worker() || process.space != space) return;
+    alike &= process.persistent && (!persistent || *persistent == *process.persistent);
     persistent = process.persistent;
-  }
-  return persistent;
+  });
+  return alike ? persistent : std::nullopt;
 }
 
 // Drops the pools of address spaces that no living process has.
 void ForgetPools(const RunModel& model, ForecastInputs* inputs) {
   if (inputs->pools.size() < 2) return;  // the target's
   std::set<int> living;
-  for (const ProcessModel& process : model.processes) {
+  ForEachLately(model, [&](const ProcessModel& process) {
     if (!process.ended) living.insert(process.space);
-  }
+  });
   std::erase_if(inputs->pools, [&](const auto& pool) { return pool.first != 0 && !living.contains(pool.first); });
 }
 
@@ -124,11 +125,10 @@ uint64_t CopiedBytes(const ProcessModel& process, uint64_t page_bytes) {
 void Remember(const Sample& sample, const RunModel& model, ForecastInputs* inputs) {
   const double t = absl::ToDoubleSeconds(model.t);
   const uint64_t page_bytes = model.info.page_bytes;
-  double copied = 0, living_copies = 0, fresh = 0, fresh_outside = 0;
+  double living_copies = 0, fresh = 0, fresh_outside = 0;
   uint64_t private_bytes = 0, ceiling_bytes = 0, workers_bytes = 0;
   size_t workers = 0;
-  ForEachRow(model, [&](const ProcessModel& process) {
-    if (process.is_worker()) copied += static_cast<double>(process.inherited_copies()) * page_bytes;
+  ForEachLately(model, [&](const ProcessModel& process) {
     if (process.ended) return;
     living_copies += CopiedBytes(process, page_bytes);
     const double fresh_here =
@@ -156,7 +156,7 @@ void Remember(const Sample& sample, const RunModel& model, ForecastInputs* input
     if (shm) fresh += limit.used - started_shm;
     AppendPoint({t, limit.used - explained}, &inputs->beyond_copies[i]);
   }
-  AppendPoint({t, copied}, &inputs->copied_bytes);
+  AppendPoint({t, static_cast<double>(CopiesOfWorkers(model)) * page_bytes}, &inputs->copied_bytes);
   AppendPoint({t, fresh}, &inputs->new_bytes);
   RememberPages(sample, model, inputs);
   RememberGenerations(sample, model, workers, workers_bytes, inputs);

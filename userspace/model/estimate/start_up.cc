@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/facts/ended_aggregate.h"
+
 namespace cowprof {
 namespace {
 
@@ -63,15 +65,15 @@ void StartUp::LearnTaken(const RunModel& model) {
     return process != nullptr && !process->ended;
   };
   std::erase_if(taken_, [&](const auto& one) { return !lives(one.first); });
-  for (const ProcessModel& process : model.processes) {
+  ForEachLately(model, [&](const ProcessModel& process) {
     const bool forked = process.origin == Origin::kForked && !process.execed && process.index != 0;
-    if (process.ended || !process.proc.anon_pages) continue;
-    if (!(forked && model.t - process.started < kForkedBeginning) && !begins(process, model)) continue;
+    if (process.ended || !process.proc.anon_pages) return;
+    if (!(forked && model.t - process.started < kForkedBeginning) && !begins(process, model)) return;
     const double anonymous = process.anonymous_pages(), first = process.first_anonymous_pages();
     taken_[process.index] = {
         .anonymous_bytes = std::max(anonymous - first, 0.0) * page_bytes,
         .shared_bytes = process.index == 0 ? process.proc.shmem_pages.value_or(0) * page_bytes : 0};
-  }
+  });
   anonymous_bytes_ = shared_bytes_ = 0;
   for (const auto& [index, taken] : taken_) {
     anonymous_bytes_ += taken.anonymous_bytes;

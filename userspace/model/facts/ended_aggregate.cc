@@ -69,6 +69,36 @@ void Add(const ProcessModel& process, ProcessModel* row) {
   Add(process.pss_bytes, &row->pss_bytes);
 }
 
+void Add(const ProcessModel& process, Totals* totals) {
+  totals->processes += process.stands_for;
+  totals->copies_known |= process.counts.copies.has_value();
+  totals->copies += process.counts.copies.value_or(0);
+  totals->causes_known |= process.causes.has_value();
+  if (process.causes) cowprof::Add(*process.causes, &totals->causes);
+  totals->reuses += process.counts.reuses().value_or(0);
+  totals->private_known |= process.private_bytes.has_value();
+  totals->private_bytes += process.private_bytes.value_or(0);
+  totals->still_shared_known |= process.still_shared_bytes.has_value();
+  totals->still_shared_bytes += process.still_shared_bytes.value_or(0);
+  totals->pss_known |= process.pss_bytes.has_value();
+  totals->pss_bytes += process.pss_bytes.value_or(0);
+  totals->copies_per_second += process.copies_per_second;
+}
+
+// Whether `settled` and `lately` hold each process once.
+bool IsSettled(const RunModel& model) {
+  return !model.settled.stale && model.settled.listed + model.lately.size() == model.processes.size();
+}
+
+template <typename Visit>
+void ForEachUnsettled(const RunModel& model, bool settled, const Visit& visit) {
+  if (settled) {
+    ForEachLately(model, visit);
+  } else {
+    ForEachRow(model, visit);
+  }
+}
+
 // Returns the row for processes of this kind: what is asked of a sum must hold for each of its processes.
 ProcessModel& RowFor(const ProcessModel& process, std::vector<ProcessModel>* rows) {
   const auto kind = [](const ProcessModel& one) {
@@ -118,6 +148,7 @@ void AggregateEnded(RunModel* model) {
     if (process.ended && process.index > 0) ended.emplace_back(InterestIn(process, *model), process.index);
   }
   if (ended.size() <= model->most_ended + model->most_ended / 4) return;
+  SettleEnded(model);
   const auto kept = ended.end() - model->most_ended;
   std::nth_element(ended.begin(), kept, ended.end());
   absl::flat_hash_set<int> gone;
@@ -132,30 +163,43 @@ void AggregateEnded(RunModel* model) {
   std::erase_if(model->processes, [&](const ProcessModel& process) {
     if (!gone.contains(process.index)) return false;
     model->private_memory.erase(process.index);
+    --model->settled.listed;
     return true;
   });
   ForgetWorkerSets(model);
 }
 
+void SettleEnded(RunModel* model) {
+  std::erase_if(model->lately, [&](int index) {
+    const ProcessModel* process = model->Find(index);
+    if (process == nullptr || !process->ended) return process == nullptr;
+    Add(*process, &model->settled.all);
+    if (process->is_worker()) {
+      Add(*process, &model->settled.workers);
+      model->settled.inherited_copies += process->inherited_copies();
+    }
+    ++model->settled.listed;
+    return true;
+  });
+}
+
 Totals SumOf(const RunModel& model, bool living_only, bool workers_only) {
+  const bool settled = IsSettled(model);
   Totals totals;
-  ForEachRow(model, [&](const ProcessModel& process) {
-    if ((living_only && process.ended) || (workers_only && !process.is_worker())) return;
-    totals.processes += process.stands_for;
-    totals.copies_known |= process.counts.copies.has_value();
-    totals.copies += process.counts.copies.value_or(0);
-    totals.causes_known |= process.causes.has_value();
-    if (process.causes) Add(*process.causes, &totals.causes);
-    totals.reuses += process.counts.reuses().value_or(0);
-    totals.private_known |= process.private_bytes.has_value();
-    totals.private_bytes += process.private_bytes.value_or(0);
-    totals.still_shared_known |= process.still_shared_bytes.has_value();
-    totals.still_shared_bytes += process.still_shared_bytes.value_or(0);
-    totals.pss_known |= process.pss_bytes.has_value();
-    totals.pss_bytes += process.pss_bytes.value_or(0);
-    totals.copies_per_second += process.copies_per_second;
+  if (settled && !living_only) totals = workers_only ? model.settled.workers : model.settled.all;
+  ForEachUnsettled(model, settled, [&](const ProcessModel& process) {
+    if (!(living_only && process.ended) && !(workers_only && !process.is_worker())) Add(process, &totals);
   });
   return totals;
+}
+
+uint64_t CopiesOfWorkers(const RunModel& model) {
+  const bool settled = IsSettled(model);
+  uint64_t copies = settled ? model.settled.inherited_copies : 0;
+  ForEachUnsettled(model, settled, [&](const ProcessModel& process) {
+    if (process.is_worker()) copies += process.inherited_copies();
+  });
+  return copies;
 }
 
 }  // namespace cowprof

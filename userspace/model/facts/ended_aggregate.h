@@ -18,6 +18,20 @@ void ForEachRow(const RunModel& model, const Visit& visit) {
   for (const ProcessModel& row : model.ended_aggregates) visit(row);
 }
 
+// Sums up those that have ended since the last call. Call before a sample is added.
+void SettleEnded(RunModel* model);
+
+// Of what they inherited, in pages: of all workers, ended or not.
+uint64_t CopiesOfWorkers(const RunModel& model);
+
+// Visits those that were alive at some time since the sample before the last.
+template <typename Model, typename Visit>
+void ForEachLately(Model& model, const Visit& visit) {
+  for (const int index : model.lately) {
+    if (auto* process = model.Find(index)) visit(*process);
+  }
+}
+
 }  // namespace cowprof
 
 #endif  // COWPROF_MODEL_FACTS_ENDED_AGGREGATE_H_

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "model/base_name.h"
+#include "model/facts/ended_aggregate.h"
 
 namespace cowprof {
 namespace {
@@ -193,16 +194,18 @@ void AssignRoles(const Sample& sample, RunModel* model) {
   for (const Event& event : sample.events) {
     if (event.Is<ProcessExited>()) ends.emplace(event.index, event.t);
   }
-  for (ProcessModel& process : model->processes) {
-    if (process.ended || process.id.pid == 0) continue;
+  ForEachLately(*model, [&](ProcessModel& process) {
+    if (process.ended || process.id.pid == 0) return;
     ProcessModel* const parent = model->Find(process.parent);
     if (process.duty.start == StartMethod::kUnknown) process.duty.start = StartByCommand(process, parent);
     process.role = RoleOf(process, *model);
     const bool belongs = IsOneOfASet(process);
     if (belongs && process.generation < 0) JoinSet(ends, model, &process);
     if (!belongs && process.generation >= 0) LeaveSet(model, &process);
-    if (belongs && parent != nullptr) parent->leads = true;
-  }
+    if (!belongs || parent == nullptr) return;
+    model->settled.stale |= parent->ended && !parent->leads;  // it may have been a worker until now
+    parent->leads = true;
+  });
 }
 
 void NoteEnd(RunModel* model, ProcessModel* process) {

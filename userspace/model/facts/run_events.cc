@@ -16,6 +16,11 @@ void StartProcess(const Event& event, const ProcessStarted& started, RunModel* m
   ProcessModel* const found = model->Find(event.index);
   if (found == nullptr) return;
   ProcessModel& process = *found;
+  if (process.ended) {  // it is announced once more
+    const auto place = std::lower_bound(model->lately.begin(), model->lately.end(), event.index);
+    if (place == model->lately.end() || *place != event.index) model->lately.insert(place, event.index);
+    model->settled.stale = true;
+  }
   model->private_memory.erase(event.index);
   process = {.index = event.index,
              .id = started.id,
@@ -131,8 +136,10 @@ void Announce(const Sample& sample, RunModel* model) {
   if (indexes.empty()) return;
   std::sort(indexes.begin(), indexes.end());
   const int first = model->announced;
-  for (size_t i = 0; i < indexes.size(); ++i)
+  for (size_t i = 0; i < indexes.size(); ++i) {
     model->processes.push_back({.index = model->is_part ? indexes[i] : first + static_cast<int>(i)});
+    model->lately.push_back(model->processes.back().index);
+  }
   model->announced = model->processes.back().index + 1;
 }
 

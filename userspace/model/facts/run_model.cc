@@ -148,8 +148,8 @@ void AppendShm(const ShmSample& sample, RunModel* model) {
 template <typename Lives>
 WorkersPeak PrivateNow(absl::Duration t, const RunModel& model, const Lives& lives) {
   WorkersPeak now = {.t = t};
-  for (const ProcessModel& process : model.processes) {
-    if (!process.is_worker() || !lives(process)) continue;
+  ForEachLately(model, [&](const ProcessModel& process) {
+    if (!process.is_worker() || !lives(process)) return;
     const uint64_t bytes = Or0(process.private_bytes), before = std::min(Or0(process.before_attach_bytes), bytes);
     const uint64_t copied = std::min(Or0(process.counts.copies) * model.info.page_bytes, bytes - before);
     now.bytes += bytes;
@@ -158,7 +158,7 @@ WorkersPeak PrivateNow(absl::Duration t, const RunModel& model, const Lives& liv
     now.copied_of_files_bytes += std::min(process.copies_of_files * model.info.page_bytes, copied);
     now.fresh_bytes.emplace_back(process.index, bytes - before - copied);
     if (process.causes) Add(*process.causes, &now.copies);
-  }
+  });
   return now;
 }
 
@@ -166,9 +166,9 @@ WorkersPeak PrivateNow(absl::Duration t, const RunModel& model, const Lives& liv
 template <typename Lives>
 void RaisePeak(absl::Duration t, const Lives& lives, RunModel* model) {
   uint64_t bytes = 0;
-  for (const ProcessModel& process : model->processes) {
+  ForEachLately(*model, [&](const ProcessModel& process) {
     if (process.is_worker() && lives(process)) bytes += Or0(process.private_bytes);
-  }
+  });
   if (bytes > model->workers_peak.bytes) model->workers_peak = PrivateNow(t, *model, lives);
 }
 
@@ -176,15 +176,15 @@ void RaisePeak(absl::Duration t, const Lives& lives, RunModel* model) {
 uint64_t MostLivingSince(absl::Duration last, const RunModel& model) {
   int living = 0;
   Changes changes;
-  for (const ProcessModel& process : model.processes) {
-    if (!process.is_worker() || (process.ended && *process.ended <= last)) continue;
+  ForEachLately(model, [&](const ProcessModel& process) {
+    if (!process.is_worker() || (process.ended && *process.ended <= last)) return;
     if (process.started > last) {
       changes.emplace_back(process.started, 1);
     } else {
       ++living;
     }
     if (process.ended) changes.emplace_back(*process.ended, -1);
-  }
+  });
   return MostAtOnce(living, std::move(changes));
 }
 
@@ -195,7 +195,9 @@ void AppendWorkersPeak(absl::Duration t, absl::Duration last, RunModel* model) {
       t, [](const ProcessModel& process) { return !process.ended; }, model);
   model->most_living_workers = std::max(model->most_living_workers, MostLivingSince(last, *model));
   const auto ended_since = [last](const ProcessModel& process) { return process.ended && *process.ended > last; };
-  if (std::none_of(model->processes.begin(), model->processes.end(), ended_since)) return;
+  bool any = false;
+  ForEachLately(*model, [&](const ProcessModel& process) { any |= ended_since(process); });
+  if (!any) return;
   const auto lived = [&](const ProcessModel& process) {
     return process.started <= last && (!process.ended || ended_since(process));
   };
@@ -232,9 +234,9 @@ void ShareAtForks(const Sample& sample, RunModel* model) {
 // Only of the outermost process of each address space: what others share with it, it shares with them.
 void FollowChildren(const Sample& sample, RunModel* model) {
   std::map<int, std::vector<ProcessModel*>> spaces;
-  for (ProcessModel& process : model->processes) {
+  ForEachLately(*model, [&](ProcessModel& process) {
     if (process.id.pid != 0 && !process.ended) spaces[process.space].push_back(&process);
-  }
+  });
   for (const auto& [space, living] : spaces) {
     ProcessModel* const parent = living.front();
     CopiedShares copied;
@@ -254,19 +256,20 @@ void FollowChildren(const Sample& sample, RunModel* model) {
 // When the last other process that maps its memory ends, all of a process's pages become its own, without a fault. A
 // sweep sees that later, or never if the process ends first. `last`: time of the sample before.
 void OwnWhatNobodyShares(absl::Duration last, const Losses& losses, RunModel* model) {
-  for (ProcessModel& process : model->processes) {
-    if (Or0(process.still_shared_bytes) == 0 || !process.private_bytes) continue;
-    if (process.ended && *process.ended <= last) continue;
-    const auto shares = [&](const ProcessModel& other) {
-      return other.index != process.index && other.space == process.space &&
-             (!other.ended || (process.ended && *other.ended >= *process.ended));
+  ForEachLately(*model, [&](ProcessModel& process) {
+    if (Or0(process.still_shared_bytes) == 0 || !process.private_bytes) return;
+    if (process.ended && *process.ended <= last) return;
+    const auto shares = [&](int index) {
+      const ProcessModel* other = model->Find(index);
+      return other != nullptr && other->index != process.index && other->space == process.space &&
+             (!other->ended || (process.ended && *other->ended >= *process.ended));
     };
-    if (std::any_of(model->processes.begin(), model->processes.end(), shares)) continue;
-    if (!KnowsAllSharers(*model, losses, process)) continue;
+    if (std::any_of(model->lately.begin(), model->lately.end(), shares)) return;
+    if (!KnowsAllSharers(*model, losses, process)) return;
     *process.private_bytes += *process.still_shared_bytes;
     process.still_shared_bytes = 0;
     process.peak_private_bytes = std::max(Or0(process.peak_private_bytes), *process.private_bytes);
-  }
+  });
 }
 
 }  // namespace
@@ -281,6 +284,7 @@ Exit ExitOf(int wait_status) {
 void Append(const Sample& sample, RunModel* model) {
   const OomScene scene = SceneBefore(sample, *model);
   const absl::Duration elapsed = model->samples == 0 ? absl::ZeroDuration() : sample.t - model->t;
+  SettleEnded(model);
   Announce(sample, model);
   for (const Event& event : sample.events) {
     if (!event.Is<ProcessExited>()) AppendEvent(event, model);
@@ -290,6 +294,7 @@ void Append(const Sample& sample, RunModel* model) {
   for (const ProcessSample& process : sample.processes) {
     ProcessModel* row = Announced(process.index, model);
     if (row == nullptr) continue;
+    model->settled.stale |= row->ended.has_value();
     memory = MemoryOf(process.index, memory, model);
     AppendProcess(process, sample.t, elapsed, model->info, &memory->second, row);
     if (process.loader && process.loader != row->loader) AppendLoader(*process.loader, sample.t, model, row);

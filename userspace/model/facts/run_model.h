@@ -182,6 +182,27 @@ struct SeenForkHazard {
   std::optional<ForkHazardSeen> with_locks;  // the last look that found a lock held
 };
 
+// Sums over processes.
+struct Totals {
+  uint64_t processes = 0, copies = 0, reuses = 0;
+  uint64_t private_bytes = 0, still_shared_bytes = 0, pss_bytes = 0;
+  CauseCounts causes = {};
+  double copies_per_second = 0;
+  // Each of at least one process.
+  bool copies_known = false, causes_known = false;
+  bool private_known = false, still_shared_known = false, pss_known = false;
+  bool operator==(const Totals&) const = default;
+};
+
+// What a sample changes is asked of those that were alive at some time since the sample before: thousands may have
+// ended. The others are summed up here, as long as no row comes for one of them after its end.
+struct SettledSums {
+  Totals all, workers;
+  uint64_t inherited_copies = 0;  // of workers
+  size_t listed = 0;              // how many of them are in RunModel::processes
+  bool stale = false;
+};
+
 struct RunModel {
   RunInfo info;
   absl::Duration t;  // of the last sample
@@ -191,6 +212,8 @@ struct RunModel {
   // exec and origin.
   std::vector<ProcessModel> processes, ended_aggregates;
   size_t most_ended = 32768;
+  std::vector<int> lately;  // indexes of the processes that are not in `settled`, in their order
+  SettledSums settled;
   int announced = 0;               // processes so far: the next one's index
   bool is_part = false;            // of a recording (fleet.h): indexes have gaps
   std::vector<LimitModel> limits;  // in order of appearance; one that is gone keeps its last value
@@ -221,17 +244,7 @@ struct RunModel {
 // Adds a sample. Accepts every input: a process that came, went or is unknown is data.
 void Append(const Sample& sample, RunModel* model);
 
-// Sums over all processes. Unless `living_only`, ended processes count with their last figures.
-struct Totals {
-  uint64_t processes = 0, copies = 0, reuses = 0;
-  uint64_t private_bytes = 0, still_shared_bytes = 0, pss_bytes = 0;
-  CauseCounts causes = {};
-  double copies_per_second = 0;
-  // Each of at least one process.
-  bool copies_known = false, causes_known = false;
-  bool private_known = false, still_shared_known = false, pss_known = false;
-  bool operator==(const Totals&) const = default;
-};
+// Unless `living_only`, ended processes count with their last figures.
 Totals SumOf(const RunModel& model, bool living_only, bool workers_only);
 
 std::string SignalName(int signal);  // "SIGKILL"

@@ -4,9 +4,11 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "judged.h"
+#include "random_recording.h"
 
 namespace cowprof {
 namespace {
@@ -69,6 +71,45 @@ TEST_CASE("ended processes beyond a number are folded, and every sum stays what 
     CHECK(a.private_bytes == b.private_bytes);
   }
   CHECK(SumOf(few, true, false).processes == 1);
+}
+
+TEST_CASE("sums that are kept of those that ended are the sums over all rows") {
+  const auto check = [](const RunModel& model) {
+    RunModel summed_up = model;
+    summed_up.settled.stale = true;
+    for (const bool living_only : {false, true}) {
+      for (const bool workers_only : {false, true})
+        CHECK(SumOf(model, living_only, workers_only) == SumOf(summed_up, living_only, workers_only));
+    }
+    CHECK(CopiesOfWorkers(model) == CopiesOfWorkers(summed_up));
+    size_t living = 0, lately = 0;
+    for (const ProcessModel& process : model.processes) living += !process.ended;
+    ForEachLately(model, [&](const ProcessModel& process) { lately += !process.ended; });
+    CHECK(living == lately);
+  };
+  const unsigned seed = GENERATE(range(0u, 20u));
+  RandomRecording recording(seed);
+  Run run;
+  run.model.info = recording.Info();
+  if (seed % 2 == 0) run.model.most_ended = 3;
+  for (int i = 0; i < 50; ++i) {
+    Append(recording.Next(), &run);
+    check(run.model);
+  }
+  CHECK_FALSE(run.model.settled.stale);
+  REQUIRE(run.model.settled.listed > 0);
+  const auto ended = std::find_if(run.model.processes.begin(), run.model.processes.end(),
+                                  [](const ProcessModel& process) { return process.ended.has_value(); });
+  const int index = ended->index;
+  SECTION("also if a row comes after the end") {
+    Append({.t = run.model.t, .processes = {RowOf(index)}}, &run);
+    check(run.model);
+  }
+  SECTION("also if a process is announced once more") {
+    Append({.t = run.model.t, .events = {Forked(index)}, .processes = {RowOf(index)}}, &run);
+    CHECK_FALSE(run.model.Find(index)->ended);
+    check(run.model);
+  }
 }
 
 TEST_CASE("the places of what was folded stand in its row") {
