@@ -30,12 +30,11 @@ bool HasForkedWorker(const ProcessModel& parent, const RunModel& model) {
 
 std::optional<absl::Duration> StartUp::Learn(const RunModel& model) {
   std::optional<absl::Duration> over;
-  const auto worker = std::find_if(model.processes.begin(), model.processes.end(),
-                                   [](const ProcessModel& process) { return process.is_worker(); });
-  if (worker != model.processes.end() && !std::exchange(workers_, true)) {
+  ForEachLately(model, [&](const ProcessModel& process) {
+    if (!process.is_worker() || std::exchange(workers_, true)) return;
     loads_ = false;
-    over = worker->started;
-  }
+    over = process.started;
+  });
   if (model.target() != nullptr && !model.info.started_target) {
     const Count pages = model.target()->proc.anon_pages;
     if (pages && (!target_pages_ || *pages > *target_pages_ + kLoadedBytes / model.info.page_bytes)) {

@@ -1,5 +1,7 @@
 #include "model/judge/memory_curve.h"
 
+#include "model/facts/ended_aggregate.h"
+
 namespace cowprof {
 namespace {
 
@@ -12,12 +14,12 @@ void Merge(const MemoryCurve::Point& later, MemoryCurve::Point* point) {
 void MemoryCurve::Add(const RunModel& run) {
   uint64_t bytes = 0;
   bool living = false, known = false;
-  for (const ProcessModel& process : run.processes) {
-    if (!process.is_worker() || process.ended) continue;
+  ForEachLately(run, [&](const ProcessModel& process) {
+    if (!process.is_worker() || process.ended) return;
     living = true;
     known |= process.private_bytes.has_value();
     bytes += process.private_bytes.value_or(0);
-  }
+  });
   // At the peak a worker may have just ended.
   if (run.workers_peak.bytes > 0 && run.workers_peak.t == run.t) return Add({run.t, run.workers_peak.bytes});
   Add({run.t, known || !living ? Count(bytes) : std::nullopt});
