@@ -52,12 +52,6 @@ std::string Dead(const Diagnosis& diagnosis, const Facts& facts) {
   return others == 0 ? first : absl::StrCat(first, " and ", Plural(others, "other"));
 }
 
-const LimitModel* LimitOf(const RunModel& model, LimitKind kind) {
-  const auto found = std::find_if(model.limits.begin(), model.limits.end(),
-                                  [kind](const LimitModel& limit) { return limit.now.kind == kind; });
-  return found == model.limits.end() ? nullptr : &*found;
-}
-
 // In use when the OOM killer chose. A probe does not read that of the host.
 uint64_t UsedAt(const OomKill& kill, const RunModel& model) {
   const LimitModel* host = LimitOf(model, LimitKind::kHost);

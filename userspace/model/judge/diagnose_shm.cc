@@ -25,12 +25,6 @@ constexpr uint64_t kLeastLeaked = 8 << 20;
 constexpr uint64_t kLargest = uint64_t{1} << 62;           // that can be doubled
 constexpr double kMostlyFiles = 0.5, kLeastGrowth = 0.01;  // of what is used; of the capacity
 
-const LimitModel* LimitOf(const RunModel& model, LimitKind kind) {
-  const auto found = std::find_if(model.limits.begin(), model.limits.end(),
-                                  [kind](const LimitModel& limit) { return limit.now.kind == kind; });
-  return found == model.limits.end() ? nullptr : &*found;
-}
-
 double PeakRatio(const RunModel& model, LimitKind kind) {
   const LimitModel* limit = LimitOf(model, kind);
   return limit == nullptr ? 0 : limit->peak_ratio;

@@ -40,6 +40,12 @@ std::string RanksText(const Slots& slots, uint64_t started) {
 
 }  // namespace
 
+const LimitModel* LimitOf(const RunModel& model, LimitKind kind) {
+  const auto found = std::find_if(model.limits.begin(), model.limits.end(),
+                                  [kind](const LimitModel& limit) { return limit.now.kind == kind; });
+  return found == model.limits.end() ? nullptr : &*found;
+}
+
 std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
 std::string Facts::Bytes(uint64_t pages) const { return HumanBytes(pages * page_bytes); }

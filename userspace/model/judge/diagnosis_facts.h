@@ -103,6 +103,8 @@ Saving SavingOf(uint64_t bytes);
 // Examples of mmap(2) with MAP_PRIVATE.
 inline constexpr char kPrivateMaps[] = "numpy.memmap(mode=\"c\"), torch.load(mmap=True), MAP_PRIVATE";
 
+// The first limit of this kind; nullptr: it was not read.
+const LimitModel* LimitOf(const RunModel& model, LimitKind kind);
 std::string Percent(double share);         // "63 %"
 std::string LineText(const Frame& frame);  // "coco.py:41 in CocoDataset.__getitem__"; "" if unknown
 
