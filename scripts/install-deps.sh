@@ -5,7 +5,8 @@
 #   tool      to build cowprof and its page (the default)
 #   packages  tool, and what scripts/package.sh makes packages with
 #   demo      tool, and what scripts/demo.sh trains with
-#   tests     demo, and what scripts/test.sh runs
+#   build     tool, and what its tests are built with
+#   tests     build, demo, and what scripts/test.sh runs
 #   lint      what scripts/lint.sh runs
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,8 +15,9 @@ tool=(build-essential cmake ninja-build pkg-config clang bpftool libbpf-dev libe
   libabsl-dev nlohmann-json3-dev libcli11-dev libprotozero-dev nodejs)
 packaging=("${tool[@]}" buildah dpkg-dev)
 demo=("${tool[@]}" python3 python3-torch)
+build=("${tool[@]}" catch2 zlib1g-dev)
 # clang-format: the test `format`. golang-go: pprof. llvm: symbols in the reports of sanitizers.
-tests=("${demo[@]}" catch2 zlib1g-dev clang-format llvm libclang-rt-dev python3-pytest python3-pytest-xdist python3-exceptiongroup python3-tomli python3-lxml mypy python3-jsonschema python3-psutil python3-pyte linux-perf chromium-headless-shell protobuf-compiler golang-go
+tests=("${build[@]}" "${demo[@]}" clang-format llvm libclang-rt-dev python3-pytest python3-pytest-xdist python3-exceptiongroup python3-tomli python3-lxml mypy python3-jsonschema python3-psutil python3-pyte linux-perf chromium-headless-shell protobuf-compiler golang-go
   python3-pandas python3-h5py python3-lmdb python3-joblib gunicorn python3-ipykernel python3-setproctitle celery redis-server postgresql puma perl php-cli pypy3 r-base-core procps util-linux passwd strace libcap2-bin qemu-system-x86 e2fsprogs
   debootstrap zsh fish man-db mandoc uwsgi-core uwsgi-plugin-python3 openmpi-bin slurmctld slurmd slurm-client munge prometheus prometheus-alertmanager prometheus-node-exporter
   buildah dpkg-dev podman runc lintian systemd unzip python3-venv python3-yaml)
@@ -27,9 +29,10 @@ for set in "${@:-tool}"; do
     tool) packages+=("${tool[@]}") ;;
     packages) packages+=("${packaging[@]}") ;;
     demo) packages+=("${demo[@]}") ;;
+    build) packages+=("${build[@]}") ;;
     tests) packages+=("${tests[@]}") ;;
     lint) packages+=("${lint[@]}") ;;
-    *) echo "usage: install-deps.sh [tool|packages|demo|tests|lint]..." >&2; exit 2 ;;
+    *) echo "usage: install-deps.sh [tool|packages|demo|build|tests|lint]..." >&2; exit 2 ;;
   esac
 done
 

@@ -19,9 +19,13 @@ if [ "$(id -u)" -eq 0 ] && [ -n "${SUDO_UID:-}" ]; then
   export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0=$PWD
 fi
 start=$SECONDS
-scripts/install-deps.sh tests
+# What only running them needs is large: it comes while they are built. Who is not root learns at once what is missing.
+if [ "$(id -u)" -eq 0 ]; then scripts/install-deps.sh build; else scripts/install-deps.sh tests; fi
 installed=$SECONDS
-scripts/build.sh tests
+scripts/install-deps.sh tests &
+rest=$!
+scripts/build.sh tests || { wait; exit 1; }
+wait $rest
 # Four at a time, however many CPUs there are: of those that count on having a CPU to themselves only one runs, and
 # beside it what takes idle time only.
 /usr/bin/python3 scripts/run-ctest.py --part "install=$((installed - start))" --part "build=$((SECONDS - installed))" -- \
