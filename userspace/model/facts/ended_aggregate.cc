@@ -86,9 +86,7 @@ void Add(const ProcessModel& process, Totals* totals) {
 }
 
 // Whether `settled` and `lately` hold each process once.
-bool IsSettled(const RunModel& model) {
-  return !model.settled.stale && model.settled.listed + model.lately.size() == model.processes.size();
-}
+bool IsSettled(const RunModel& model) { return !model.settled.stale && model.accounts_for_all(); }
 
 template <typename Visit>
 void ForEachUnsettled(const RunModel& model, bool settled, const Visit& visit) {

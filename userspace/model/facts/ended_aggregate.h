@@ -24,12 +24,14 @@ void SettleEnded(RunModel* model);
 // Of what they inherited, in pages: of all workers, ended or not.
 uint64_t CopiesOfWorkers(const RunModel& model);
 
-// Visits those that were alive at some time since the sample before the last.
+// Visits those that were alive at some time since the sample before the last; all, in a model not made of samples.
 template <typename Model, typename Visit>
 void ForEachLately(Model& model, const Visit& visit) {
-  for (const int index : model.lately) {
-    if (auto* process = model.Find(index)) visit(*process);
+  if (!model.accounts_for_all()) {
+    for (auto& process : model.processes) visit(process);
+    return;
   }
+  for (const int index : model.lately) visit(*model.Find(index));
 }
 
 }  // namespace cowprof

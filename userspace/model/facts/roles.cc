@@ -203,8 +203,9 @@ void AssignRoles(const Sample& sample, RunModel* model) {
     if (belongs && process.generation < 0) JoinSet(ends, model, &process);
     if (!belongs && process.generation >= 0) LeaveSet(model, &process);
     if (!belongs || parent == nullptr) return;
-    model->settled.stale |= parent->ended && !parent->leads;  // it may have been a worker until now
+    const bool was_worker = parent->is_worker();
     parent->leads = true;
+    model->settled.stale |= parent->ended && was_worker && !parent->is_worker();
   });
 }
 

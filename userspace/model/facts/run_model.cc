@@ -225,6 +225,7 @@ void ShareAtForks(const Sample& sample, RunModel* model) {
     if (parent == nullptr || child == nullptr || child->execed || !child->proc.anon_pages) continue;
     const auto memory = model->private_memory.find(event.index);
     if (parent->space != child->space || memory == model->private_memory.end()) continue;
+    model->settled.stale |= parent->ended.has_value();  // no real one
     if (const Count& pages = memory->second.inherited_pages())
       model->private_memory[parent->index].Fork(event.t, *pages, model->info, parent);
   }

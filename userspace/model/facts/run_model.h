@@ -235,6 +235,7 @@ struct RunModel {
   std::map<int, WorkerSets> worker_sets;        // by index of the process that forked the workers
   std::map<int, PrivateMemory> private_memory;  // by index: how the figures of `processes` are derived
 
+  bool accounts_for_all() const { return settled.listed + lately.size() == processes.size(); }
   const ProcessModel* target() const { return processes.empty() ? nullptr : &processes[0]; }
   // nullptr if there is no such process, or it was aggregated.
   const ProcessModel* Find(int index) const;
