@@ -169,7 +169,7 @@ void Explain(const WaitingThread& thread, bool forked, Hang* hang) {
   }
   if (hang->by_fork || hang->kind == HangKind::kDeadlock)
     hang->fix = FixOf(hang->kind, thread);
-  else if (awaited.held_in_parent)
+  else if (awaited.held_in_parent && awaited.owner != OwnerIs::kMissing)
     hang->fix = absl::StrCat("if it is the parent's: ", FixOf(hang->kind, thread));
   if (awaited.owner == OwnerIs::kWaiterItself) {
     hang->fix = awaited.kind == AwaitedKind::kCMutex ? "use a recursive mutex, or don't take it again"
