@@ -261,7 +261,7 @@ def test_a_page_of_many(healthy, tmp_path):
     assert (said, rows_in(page)) == ("", [0, 1, 2])
     report = fleet_of(job)
     assert page[0]["fleet"] == report
-    assert any("1 file of the folder is not a recording" in note for note in report["notes"])
+    assert any("1 file of the folder was left out: not a recording." in note for note in report["notes"])
     said, page = page_of(*paths, job / "package.json", status=2)
     assert "package.json" in said and rows_in(page) == [0, 1, 2]
     assert any(note.startswith("Left out: ") and "package.json" in note for note in page[0]["fleet"]["notes"])

@@ -205,7 +205,7 @@ _cowprof() {
   fi
   local curcontext=$curcontext state line
   typeset -A opt_args
-  _arguments -C -s)",
+  _arguments -C -s -A '-*')",
                       options, R"( \
         '1:command:->command' '*:: :->operands'
   case $state in
