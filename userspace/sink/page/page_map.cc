@@ -36,13 +36,21 @@ void PageMap::Add(const Sample& sample) {
   if (counts_.size() > most_counts_ || runs_.size() > most_runs_) Thin();
 }
 
-// Thins to three quarters of the bounds, so that it is not needed again soon.
+// Thins to three quarters of the bounds, so that it is not needed again soon. Where even one moment for all would leave
+// too many runs, as of thousands of workers, times stay as they are.
 void PageMap::Thin() {
   const size_t runs = most_runs_ / 4 * 3, counts = most_counts_ / 4 * 3;
-  while (moments_.size() > 1 && (counts_.size() > counts || runs_.size() > runs)) {
+  if (runs_.size() > runs && !scattered_) {
+    std::deque<Run> at_once = runs_;
+    for (Run& at : at_once) at.moment = 0;
+    Merge(&at_once);
+    scattered_ = at_once.size() > runs;
+  }
+  while (moments_.size() > 1 && (counts_.size() > counts || (runs_.size() > runs && !scattered_))) {
     moments_.MergePairs();
     MergeCounts();
-    MergeRuns();
+    for (Run& at : runs_) at.moment /= 2;
+    Merge(&runs_);
   }
   for (size_t i = runs; i < runs_.size(); ++i) pages_dropped_ += runs_[i].pages;
   runs_.resize(std::min(runs_.size(), runs));
@@ -62,21 +70,21 @@ void PageMap::MergeCounts() {
   counts_.resize(kept);
 }
 
-void PageMap::MergeRuns() {
+// Joins neighbours of one moment.
+void PageMap::Merge(std::deque<Run>* runs) {
   const auto key = [](const Run& at) { return std::tuple(at.moment, at.index, at.first_page); };
-  for (Run& at : runs_) at.moment /= 2;
-  std::sort(runs_.begin(), runs_.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  std::sort(runs->begin(), runs->end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
   size_t kept = 0;
-  for (const Run& at : runs_) {
-    Run* last = kept > 0 ? &runs_[kept - 1] : nullptr;
+  for (const Run& at : *runs) {
+    Run* last = kept > 0 ? &(*runs)[kept - 1] : nullptr;
     if (last != nullptr && last->moment == at.moment && last->index == at.index && last->cause == at.cause &&
         last->first_page + last->pages == at.first_page) {
       last->pages += at.pages;
     } else {
-      runs_[kept++] = at;
+      (*runs)[kept++] = at;
     }
   }
-  runs_.resize(kept);
+  runs->resize(kept);
 }
 
 void PageMap::Write(const RunModel& model, ColumnFile* file, Json* page) const {

@@ -39,12 +39,13 @@ class PageMap {
   };
   void Thin();
   void MergeCounts();
-  void MergeRuns();
+  static void Merge(std::deque<Run>* runs);
 
   size_t most_runs_, most_counts_;
   Moments moments_;
   std::deque<Look> counts_;
   std::deque<Run> runs_;
+  bool scattered_ = false;  // coarser times would not help
   uint64_t pages_dropped_ = 0;
 };
 

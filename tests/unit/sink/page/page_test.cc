@@ -360,6 +360,8 @@ TEST_CASE("page: too many runs of pages are told more coarsely before any is lef
   const uint64_t left = sparse["pages"]["pages"][2], dropped = sparse["pages_dropped"];
   CHECK(left <= 100);
   CHECK(left + dropped == 1000);
+  const PageReading times(absl::StrCat(sparse.dump(), "\n", absl::StrJoin(file.parts(), "")));
+  CHECK(times.Numbers(sparse["pages"]["t_ms"])[1] == 1000);  // coarser times would not have helped
 }
 
 TEST_CASE("page: an empty recording, one that ends at once, and a process without a sample") {
