@@ -256,7 +256,7 @@ test("a finished run: the cursor shows what was said at that moment", async () =
     assert.match(await page.textContent(".said"), /^Hover to see/);
     const { time } = await hover(page, "sum", 0.3);
     const words = await page.textContent(".said");
-    const [, clock, best, low, high] = /^At ([\d:]+) cowprof said: workers level off at (.+?) \((.+?) to (.+?)\) in \d+ (?:s|min)/.exec(
+    const [, clock, best, low, high] = /^At ([\d:]+) cowprof said: workers level off at (.+?) \((.+?) to (.+?)\) in [\d.]+ (?:s|min)/.exec(
       words,
     );
     assert.equal(clock, time);
