@@ -76,7 +76,11 @@ double OwnSlope(const Series& series, double from, double to) {
   auto last = std::lower_bound(first, series.end(), to, [](const Point& one, double t) { return one.t < t; });
   if (first != series.begin()) --first;
   if (last != series.end()) ++last;
-  return Quantile(SortedSlopes(Series(first, last)), 0.5);
+  Series some;  // the pairs of 128 points take 0.6 ms
+  const ptrdiff_t step = (last - first) / static_cast<ptrdiff_t>(kRecent) + 1;
+  for (; last - first > step; first += step) some.push_back(*first);
+  some.insert(some.end(), {*first, *(last - 1)});
+  return Quantile(SortedSlopes(some), 0.5);
 }
 
 }  // namespace
