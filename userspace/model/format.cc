@@ -6,31 +6,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "model/utf8.h"
 
 namespace cowprof {
 namespace {
-
-// A UTF-8 sequence at the front of a text; length 0: it is malformed, overlong or a surrogate.
-struct Sequence {
-  size_t length = 0;
-  uint32_t point = 0;
-};
-
-Sequence SequenceOf(absl::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return {1, lead};
-  const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return {};
-  uint32_t point = lead & (0xff >> (length + 1));
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
-    point = point << 6 | (byte(i) & 0x3f);
-  }
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (point < kLeast[length] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff)) return {};
-  return {length, point};
-}
 
 // C0, DEL, C1, zero-width characters, line separators, and bidirectional controls, which reorder a terminal's line.
 bool IsControl(uint32_t point) {
@@ -84,7 +63,7 @@ std::string WithArticle(absl::string_view noun) {
 std::string Printable(absl::string_view text, size_t max_bytes) {
   std::string out;
   while (!text.empty()) {
-    const Sequence sequence = SequenceOf(text);
+    const Utf8Sequence sequence = Utf8SequenceOf(text);
     const size_t length = IsControl(sequence.point) ? 0 : sequence.length;
     const std::string piece = length > 0 ? std::string(text.substr(0, length)) : Escaped(text[0]);
     if (out.size() + piece.size() > max_bytes) return out + "...";
@@ -97,7 +76,7 @@ std::string Printable(absl::string_view text, size_t max_bytes) {
 std::string ValidUtf8(absl::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const size_t length = SequenceOf(text).length;
+    const size_t length = Utf8SequenceOf(text).length;
     absl::StrAppend(&out, length > 0 ? text.substr(0, length) : Escaped(text[0]));
     text.remove_prefix(std::max<size_t>(length, 1));
   }

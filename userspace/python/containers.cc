@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "model/utf8.h"
 #include "python/objects.h"
 
 namespace cowprof {
@@ -112,17 +113,12 @@ struct StoredText {
 std::optional<StoredText> StoredTextOf(absl::string_view utf8) {
   std::vector<uint32_t> characters;
   uint32_t widest = 0;
-  for (size_t i = 0; i < utf8.size();) {
-    const auto lead = static_cast<unsigned char>(utf8[i++]);
-    const int rest = lead < 0x80 ? 0 : lead >> 5 == 6 ? 1 : lead >> 4 == 14 ? 2 : lead >> 3 == 30 ? 3 : -1;
-    if (rest < 0) return std::nullopt;
-    uint32_t character = rest == 0 ? lead : lead & (0x3f >> rest);
-    for (int k = 0; k < rest; ++k) {
-      if (i == utf8.size() || (utf8[i] & 0xc0) != 0x80) return std::nullopt;
-      character = character << 6 | (utf8[i++] & 0x3f);
-    }
-    characters.push_back(character);
-    widest = std::max(widest, character);
+  while (!utf8.empty()) {
+    const Utf8Sequence sequence = Utf8SequenceOf(utf8);
+    if (sequence.length == 0) return std::nullopt;
+    characters.push_back(sequence.point);
+    widest = std::max(widest, sequence.point);
+    utf8.remove_prefix(sequence.length);
   }
   StoredText text{.length = characters.size(), .ascii = widest < 0x80};
   text.kind = widest < 0x100 ? 1 : widest < 0x10000 ? 2 : 4;
