@@ -28,7 +28,7 @@ constexpr absl::string_view kClosing = "\n]}\n";
 // Of a line, and of a document that another program reformatted. A file that is not a recording may have no newline.
 constexpr size_t kMostBytes = 64 << 20;
 
-// std::getline() with that bound. False: there is no line, or it is longer; then `line` has its beginning.
+// Like std::getline(), but stops after kMostBytes: then it returns false, and `line` holds the beginning.
 bool ReadLine(std::istream& in, std::string* line) {
   char piece[16 << 10];
   line->clear();

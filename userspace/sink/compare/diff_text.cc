@@ -65,8 +65,8 @@ std::string DiffSentence(const Diff& diff) {
     clauses.push_back(absl::StrCat("/dev/shm ", Clause(*shm, "holds", "")));
   if (!of.verdict) {
     return copied != nullptr && copied->verdict
-               ? "Unknown: the workers' memory is not known on both sides, and with another start method their copies "
-                 "decide nothing."
+               ? "Unknown: the workers' memory is not known on both sides, and copies of different start methods "
+                 "can't be compared."
                : "Unknown: neither the workers' memory nor their copies are known on both sides.";
   }
   std::string verdict = NameOf(*of.verdict);

@@ -49,7 +49,7 @@ TEST_CASE("how long a rise has lasted") {
   CHECK(RisenFor({}, slope) == 0);
 }
 
-TEST_CASE("a rise is no older for a step long before it, nor younger for noise and stairs") {
+TEST_CASE("an earlier step does not make a rise look older, nor do noise and stairs make it look younger") {
   const auto risen = [](const Series& series, double floor = kFloor) {
     return RisenFor(series, SlopeOf(series, floor));
   };

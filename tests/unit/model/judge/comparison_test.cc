@@ -56,7 +56,7 @@ TEST_CASE("memory that moved to /dev/shm saved nothing", "[comparison]") {
   CHECK(Compare({a}, {b}).verdict == Change::kWorse);
 }
 
-TEST_CASE("with another start method copies decide nothing", "[comparison]") {
+TEST_CASE("copies of different start methods are not compared", "[comparison]") {
   const RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB);
   RunFigures b = Recording("b", 1 * kMiB, 520 * kMiB);
   b.start_method = "forkserver";
@@ -198,7 +198,7 @@ TEST_CASE("a side without a figure leaves it unknown, never the same", "[compari
   b.start_method = "spawn";
   const Diff other = {{a}, {b}, Compare({a}, {b})};
   CHECK_FALSE(other.comparison.verdict);
-  CHECK_THAT(DiffSentence(other), Catch::EndsWith("with another start method their copies decide nothing."));
+  CHECK_THAT(DiffSentence(other), Catch::EndsWith("copies of different start methods can't be compared."));
 }
 
 TEST_CASE("an output stays what it is, whatever a name holds", "[comparison]") {
