@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
 import harness  # noqa: E402  (the folder above has to be known first)
 import truth  # noqa: E402
 import usage  # noqa: E402
+from turns import in_turns  # noqa: E402
 
 INTERVAL = "1s"
 PSUTIL_LOOP = """
@@ -146,14 +147,13 @@ def run_rounds(process, watched_pid, options, observers, folder, first_counts=Tr
     kernel's lists of free pages as the start left them, which takes it more instructions once."""
     results = {name: [] for name in observers}
     next_line(process)  # warms up
-    for _ in range(options.rounds):
-        for name, observer in observers.items():
-            with observer(watched_pid, folder):
-                if name != "bare":
-                    time.sleep(options.settle)  # what a start costs is not part of a copy
-                if not first_counts:
-                    next_line(process)
-                results[name].append(next_line(process))
+    for name, observer in in_turns(options.rounds, observers):
+        with observer(watched_pid, folder):
+            if name != "bare":
+                time.sleep(options.settle)  # what a start costs is not part of a copy
+            if not first_counts:
+                next_line(process)
+            results[name].append(next_line(process))
     return results
 
 
@@ -195,13 +195,12 @@ def measure_attach(options, observers, folder):
     """The observer attaches during the round, so its first look at a large worker is included."""
     results = {name: [] for name in observers}
     with running("mmap_latency", f"--mib={options.size}", f"--seconds={options.seconds}") as worker:
-        for _ in range(options.rounds):
-            for name, observer in observers.items():
-                seen = len(worker.lines)
-                worker.go()
-                with observer(worker.pid, folder):
-                    await_lines(worker, seen + 1)
-                results[name].append(worker.lines[-1])
+        for name, observer in in_turns(options.rounds, observers):
+            seen = len(worker.lines)
+            worker.go()
+            with observer(worker.pid, folder):
+                await_lines(worker, seen + 1)
+            results[name].append(worker.lines[-1])
     return results
 
 
@@ -231,9 +230,8 @@ def train_once(options, observer, folder):
 
 def measure_training(options, observers, folder):
     results = {name: [] for name in observers}
-    for _ in range(options.rounds):
-        for name, observer in observers.items():
-            results[name].append(train_once(options, observer, folder))
+    for name, observer in in_turns(options.rounds, observers):
+        results[name].append(train_once(options, observer, folder))
     return results
 
 
@@ -257,14 +255,13 @@ def measure_python(options, observers, folder):
     try:
         process.await_line("role", "ready", seconds=120)
         next_line(process)
-        for _ in range(options.rounds):
-            for name, flags in pieces.items():
-                observer = observers.get(name, watched_by_cowprof)
-                with observer(process.pid, folder, *flags):
-                    if name != "bare":
-                        next_line(process)
-                        time.sleep(1.2)
-                    results[name].append(next_line(process))
+        for name, flags in in_turns(options.rounds, pieces):
+            observer = observers.get(name, watched_by_cowprof)
+            with observer(process.pid, folder, *flags):
+                if name != "bare":
+                    next_line(process)
+                    time.sleep(1.2)
+                results[name].append(next_line(process))
     finally:
         process.close_stdin()
         process.stop()

@@ -14,6 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from turns import in_turns
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORKLOAD = Path(__file__).with_name("steady_loader.py")
 
@@ -81,13 +83,11 @@ def main():
     tools = {"now": options.cowprof, **({"before": options.before} if options.before else {})}
     results = {name: [] for name in tools}
     calls = {}
-    for number in range(options.rounds):
-        # The first of a round has come out higher, whichever build it was: they take turns.
-        for name, tool in list(tools.items())[::1 if number % 2 == 0 else -1]:
-            figures, counted = measure(tool, options, options.calls and number == 0)
-            results[name].append(figures)
-            calls[name] = counted or calls.get(name, {})
-            print(f"round {number + 1}, {name}: {figures['percent']:.2f} % of a core, {figures['wakes']:.1f} wakes/s", file=sys.stderr)
+    for name, tool in in_turns(options.rounds, tools):
+        figures, counted = measure(tool, options, options.calls and not results[name])
+        results[name].append(figures)
+        calls[name] = counted or calls.get(name, {})
+        print(f"round {len(results[name])}, {name}: {figures['percent']:.2f} % of a core, {figures['wakes']:.1f} wakes/s", file=sys.stderr)
     print("| | % of a core | wakes a second | CPU seconds before |\n| --- | --- | --- | --- |")
     for name, rounds in results.items():
         cells = []

@@ -22,6 +22,7 @@ from pathlib import Path
 import bench
 import page
 from bench import harness, truth  # which it has found
+from turns import in_turns
 
 HERE = Path(__file__).resolve().parent
 RATE, WORKERS, TYPE = 5000, 2, "str"
@@ -288,9 +289,8 @@ def main():
         if options.short or not options.memray and lacks_module("memray")():
             absent["memray"] = f"not measured: {'left out of --short' if options.short else lacks_module('memray')()}"
         results = {name: [] for name in [*rounds, *([] if "memray" in absent else ["memray"])]}
-        for _ in range(options.rounds):
-            for name, found in results.items():
-                found.append(rounds[name](here, options, Path(folder)) if name in rounds else memray_round(there, options, Path(folder)))
+        for name, found in in_turns(options.rounds, results):
+            found.append(rounds[name](here, options, Path(folder)) if name in rounds else memray_round(there, options, Path(folder)))
     text = text_of(results, absent, options)
     print(text)
     if not (options.dry or options.short):

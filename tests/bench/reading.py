@@ -20,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
 import harness  # noqa: E402  (the folder above has to be known first)
+from turns import in_turns  # noqa: E402
 
 OWN_MIB = 40  # the peak of a child counts what this script had when it forked it
 STARTS = 10  # of the tool in one round: one takes milliseconds
@@ -58,9 +59,8 @@ def measure(timeline, tools, rounds, folder):
     for name, tool in tools.items():
         todo |= {(what, name): command for what, command in commands(tool, timeline, small, folder / "page.html").items()}
     results = {key: [] for key in todo}
-    for _ in range(rounds):
-        for key, (command, times) in todo.items():
-            results[key].append(run(command, times))
+    for key, (command, times) in in_turns(rounds, todo):
+        results[key].append(run(command, times))
     return results
 
 
