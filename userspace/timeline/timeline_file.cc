@@ -197,7 +197,7 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const Tim
   while (ReadLine(*records, &line)) {
     note->Advance(line.size() + 1);
     absl::string_view record = absl::StripPrefix(absl::StripSuffix(line, ","), ",");
-    if (record.empty() || record == "]}") continue;
+    if (absl::StartsWith("]}", record)) continue;  // nothing, or the closing, which may be cut off too
     if (contents.complete || absl::StartsWith(record, "{\"schema\":")) {
       return at_path(absl::InvalidArgumentError(
           "more follows after its end, as if recordings were put together; give each as a file of its own"));

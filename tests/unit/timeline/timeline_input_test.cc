@@ -69,6 +69,7 @@ TEST_CASE("recordings that were put together in one file are refused, also where
     CHECK(absl::StrContains(status.message(), "give each as a file of its own"));
   }
   CHECK(read(whole + "\n")->complete);
+  CHECK(read(whole.substr(0, whole.size() - 2))->complete);  // cut off in its closing
 }
 
 TEST_CASE("what is packed with gzip is named") {
