@@ -606,7 +606,9 @@ def wrote(name, code):
 
 
 PERL, R, PHP, PYPY = (["/usr/bin/perl", WORKLOADS / "verdict_runtime.pl"], ["/usr/bin/Rscript", WORKLOADS / "verdict_runtime.R"],
-                      ["/usr/bin/php", WORKLOADS / "verdict_runtime.php"], ["/usr/bin/pypy3", WORKLOADS / "verdict_pypy.py"])
+                      ["/usr/bin/php", WORKLOADS / "verdict_runtime.php"],
+                      # Its default is half of the last-level cache: then workers that copy the nursery copy little else.
+                      ["/usr/bin/env", "PYPY_GC_NURSERY=4M", "/usr/bin/pypy3", WORKLOADS / "verdict_pypy.py"])
 RUNTIMES = "other languages"
 case("Perl, 4 forked workers use texts as numbers", RUNTIMES, "cow-data", wrote("Perl", r"Perl_sv_\w+"),
      says=r"what to do\n +> Perl keeps the number in a string that is used as one", never=PYTHON)(runtime(*PERL, "reads"))
