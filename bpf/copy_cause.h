@@ -101,7 +101,7 @@ static int is_malloc_chunk(struct thread_state *state, __u64 address, __u64 byte
 // `sizes` holds that of the longest head.
 static void size_str(struct thread_state *state, __u64 object, __u64 *sizes)
 {
-	__u32 bits = word_at(state, object + STR_STATE) >> STR_KIND_SHIFT, kind = bits & 7;
+	__u64 bits = word_at(state, object + STR_STATE) >> STR_KIND_SHIFT, kind = bits & 7;
 	int compact = bits >> 3 & 1, ascii = bits >> 4 & 1;
 
 	sizes[1] = compact ? kind : 0;

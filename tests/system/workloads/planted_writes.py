@@ -42,6 +42,10 @@ def set_bytes(data):
     for i in range(0, len(data), PAGE): data[i] = 1  # planted: set_bytes
 
 
+def set_numbers(data):
+    for i in range(0, len(data), WORDS): data[i] = 2  # planted: set_numbers
+
+
 def add_atomically(data):
     add, address, size = data
     for at in range(address, address + size, PAGE): add(at, 1, 5)  # planted: add_atomically
@@ -163,6 +167,18 @@ def array_write(items):
     data[0] = 1
     address, length = data.buffer_info()
     return Plan(set_items, data, strided(address, 8 * length, "set_items"))
+
+
+@scenario(items=6000000)
+def lookalike_write(items):
+    """Each number that is written begins what would be a short str, but lies where there can be none."""
+    data = array.array("Q", bytes(8 * items))
+    kind, compact, ascii = 1 << 2, 1 << 5, 1 << 6
+    lookalike = array.array("Q", [1, id(str), 5, 0, kind | compact | ascii])
+    for i in range(0, items - len(lookalike), WORDS):
+        data[i:i + len(lookalike)] = lookalike
+    address, length = data.buffer_info()
+    return Plan(set_numbers, data, strided(address, 8 * length, "set_numbers"))
 
 
 @scenario(items=6000000)
