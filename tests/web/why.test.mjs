@@ -191,27 +191,20 @@ test("a row and a whole table can be copied as text, with whole paths", async ()
   });
 });
 
-// ms, the longest of a change of scope; of the quickest of three: other work shares the cores.
-async function waitFor(page) {
+// The longest task of a change of scope, in ms.
+async function waitFor(page, scope) {
   await page.evaluate(() => {
-    new PerformanceObserver((list) => list.getEntries().forEach((entry) => globalThis.waits.push(entry.duration))).observe({
-      type: "longtask",
-    });
+    globalThis.waits ??= new PerformanceObserver((list) => list.getEntries().forEach((entry) => globalThis.waits.ms.push(entry.duration)));
+    globalThis.waits.observe({ type: "longtask" });
+    globalThis.waits.ms = [0];
   });
-  let quickest = Infinity;
-  for (const scope of [40, 41, 42]) {
-    await page.evaluate(() => (globalThis.waits = [0]));
-    await page.selectOption("#scope", { index: scope });
-    await settle(page);
-    quickest = Math.min(quickest, await page.evaluate(() => Math.max(...globalThis.waits)));
-  }
-  return quickest;
+  await page.selectOption("#scope", { index: scope });
+  await settle(page);
+  return page.evaluate(() => Math.max(...globalThis.waits.ms));
 }
 
 test("a thousand rows: twelve are made, a hundred more on request, without a wait", async (context) => {
   const few = await open("why-twelve", makeBlamedPage({ rows: 12, workers: 64 }));
-  const ofFew = await waitFor(few.page);
-  await few.close();
   const opened = await open("why-thousand", makeBlamedPage({ rows: 1000, workers: 64 }));
   const { page } = opened;
   assert.equal(await page.locator("#by-line tbody tr").count(), 12);
@@ -220,11 +213,18 @@ test("a thousand rows: twelve are made, a hundred more on request, without a wai
     assert.equal(await page.locator(`#${id} tbody tr`).count(), id === "by-line" ? 112 : 108);
   assert.equal(await page.textContent("#by-line .more"), "Show 100 more of 1,000");
   await page.locator("#by-line thead th", { hasText: "function" }).locator("button").click();
-  const wait = await waitFor(page);
+  // The quickest of five, in turns: other work shares the cores.
+  const waits = { ofFew: [], ofMany: [] };
+  for (const scope of [40, 41, 42, 43, 44]) {
+    waits.ofFew.push(await waitFor(few.page, scope));
+    waits.ofMany.push(await waitFor(page, scope));
+  }
+  const [ofFew, wait] = [Math.min(...waits.ofFew), Math.min(...waits.ofMany)];
   context.diagnostic(`longest wait ${wait.toFixed(0)} ms, with twelve rows ${ofFew.toFixed(0)} ms`);
   assert.ok(wait <= Math.max(200, 2 * ofFew), "a slow machine is slow with twelve rows, too");
   checkQuiet(opened.noted);
   await opened.close();
+  await few.close();
 });
 
 test("hostile names of types, files, functions, symbols, modules, regions and causes stay text", async () => {
