@@ -11,8 +11,9 @@ import harness
 
 DOCUMENTS = ["README.md", "SKILL.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (harness.REPOSITORY / "docs").glob("*.md"))]
 # In an indented or fenced block, or `in backticks`.
-BLOCK = re.compile(r"^(?: {4,}|)((?:sudo )?(?:build/)?cowprof [-a-z].*)$", re.MULTILINE)
-QUOTED = re.compile(r"`((?:sudo )?(?:build/)?cowprof (?:[-a-z]+)(?: [^`]*)?)`")
+COWPROF = r'(?:sudo (?:env "PATH=\$PATH" )?)?(?:(?:build/)?cowprof|\$\(command -v cowprof\))'
+BLOCK = re.compile(rf"^(?: {{4,}}|)({COWPROF} [-a-z].*)$", re.MULTILINE)
+QUOTED = re.compile(rf"`({COWPROF} (?:[-a-z]+)(?: [^`]*)?)`")
 COMPARING = ("diff", "check", "prove")
 COMMANDS = ("report", "view", "doctor", "shm", "pickle", "hang", "completions", "demo", "export", *COMPARING)
 
@@ -26,7 +27,7 @@ def lines_of(document):
 
 def words_of(line):
     """The words of cowprof's own command line; None where the line is prose, a message or a pattern."""
-    line = re.split(r"\s{2,}|\s#\s|\s[|>;&]|\s2>", line.strip())[0]
+    line = re.split(r"\s{2,}|\s#\s|\s[|>;&]|\s2>", line.strip().replace("$(command -v cowprof)", "cowprof"))[0]
     if "..." in line or "[" in line or line.startswith(("--max", "cowprof check TIMELINE --max")):
         return None
     try:

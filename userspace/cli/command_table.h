@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "posix/exit_status.h"
 
 namespace CLI {
@@ -54,8 +55,8 @@ CommandRow RowOf(const CLI::App& app);
 // Recording first. Every command but the internal ones.
 std::vector<CommandRow> CommandTable();
 
-// When a command ends with this status.
-std::string MeaningOf(ExitCode code);
+// When this command ends with this status. `command` "": cowprof itself.
+std::string MeaningOf(ExitCode code, absl::string_view command);
 
 // ---- What is made of it; pure ----
 

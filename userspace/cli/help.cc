@@ -90,7 +90,7 @@ std::string HelpText(const std::vector<CommandRow>& table, const std::string& na
     // Above the command, so that it can be copied.
     absl::StrAppend(&out, "  # ", example.does, "\n  ", example.line, "\n");
   }
-  for (const ExitCode code : command.statuses) statuses.emplace_back(absl::StrCat(code), MeaningOf(code));
+  for (const ExitCode code : command.statuses) statuses.emplace_back(absl::StrCat(code), MeaningOf(code, command.name));
   absl::StrAppend(&out, "\nExit status:\n", Columns(statuses));
   if (command.name.empty())
     absl::StrAppend(&out, "With -- CMD: the status of CMD; 127 if there is no CMD, 126 if it can't be run,\n",

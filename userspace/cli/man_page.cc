@@ -72,8 +72,7 @@ std::string ManPage(const std::vector<CommandRow>& table, const std::string& dat
   std::string out = absl::StrCat(".TH COWPROF 1 ", date, " \"cowprof ", COWPROF_VERSION, "\" \"User Commands\"\n",
                                  ".SH NAME\ncowprof \\- copy\\-on\\-write memory growth profiler\n.SH SYNOPSIS\n");
   for (const std::string& line : record.usage) {
-    absl::StrAppend(&out, &line == &record.usage.front() ? "" : ".br\n", "\\fB",
-                    Escaped(absl::StartsWith(line, "sudo ") ? line.substr(5) : line), "\\fR\n");
+    absl::StrAppend(&out, &line == &record.usage.front() ? "" : ".br\n", "\\fB", Escaped(line), "\\fR\n");
   }
   absl::StrAppend(&out, ".SH DESCRIPTION\n", Details(record), ".SH OPTIONS\n");
   std::set<std::string> seen;
@@ -93,7 +92,7 @@ std::string ManPage(const std::vector<CommandRow>& table, const std::string& dat
   }
   absl::StrAppend(&out, ".SH EXIT STATUS\n");
   for (const ExitCode code : record.statuses)
-    absl::StrAppend(&out, ".TP\n\\fB", code, "\\fR\n", Escaped(MeaningOf(code)), ".\n");
+    absl::StrAppend(&out, ".TP\n\\fB", code, "\\fR\n", Escaped(MeaningOf(code, "")), ".\n");
   absl::StrAppend(&out, ".PP\nWith \\fB\\-\\- CMD\\fR the status is that of CMD: 127 if there is no CMD,\n",
                   "126 if it can't be run, 128 + N if signal N killed it.\n",
                   ".SH ENVIRONMENT\n.TP\n\\fBNO_COLOR\\fR\n",

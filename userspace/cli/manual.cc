@@ -9,16 +9,16 @@ namespace {
 const std::vector<CommandRow>& Prose() {
   static const auto& prose = *new std::vector<CommandRow>{
       {.name = "",
-       .usage = {"sudo cowprof --attach PID [OPTIONS]", "sudo cowprof [OPTIONS] -- CMD ARGS...",
-                 "cowprof COMMAND [OPTIONS]"},
-       .details = {"cowprof shows what copy-on-write costs a program that forks: how much of the memory that it shares "
-                   "with its parent each worker copies and why, how much it can still copy, and how close each limit "
-                   "is.",
-                   "It reads the program from outside: nothing is restarted, imported or injected. Without root it "
-                   "records processes of the same user, with less detail; cowprof doctor says what is missing."},
-       .examples = {{"sudo cowprof --attach 4242 --live", "watch a trainer that runs"},
-                    {"sudo cowprof -- python3 train.py", "record it from its first instruction"},
-                    {"sudo cowprof --attach 4242 --metrics-listen 9464", "metrics for Prometheus"},
+       .usage = {"cowprof --attach PID [OPTIONS]", "cowprof [OPTIONS] -- CMD ARGS...", "cowprof COMMAND [OPTIONS]"},
+       .details =
+           {"cowprof shows what copy-on-write costs a program that forks: how much inherited memory each worker "
+            "copies, and why; how much more it can copy; how close each limit is.",
+            "It reads the program from outside: nothing is restarted, imported or injected. Without root it "
+            "records processes of the same user, with less detail; cowprof doctor says what is missing. Under sudo "
+            "CMD runs as root."},
+       .examples = {{"sudo $(command -v cowprof) --attach 4242 --live", "watch a trainer that runs"},
+                    {R"(sudo env "PATH=$PATH" cowprof -- python3 train.py)", "record it from its first instruction"},
+                    {"sudo $(command -v cowprof) --attach 4242 --metrics-listen 9464", "metrics for Prometheus"},
                     {"cowprof report cowprof-4242.json", "read the verdict again"},
                     {"cowprof view cowprof-4242.json", "make the page of it"}},
        .statuses = {kDone, kInternalFailure, kUsage, kGateHit, kNoProcess, kHostCannot, kCannotWrite}},
@@ -71,16 +71,17 @@ const std::vector<CommandRow>& Prose() {
            {"Records a program before and after a fix, in turn and under the same conditions, and holds what was "
             "predicted against what was measured. Leaves the recordings, a page of both and a table for a pull "
             "request in a folder. Options of recording hold for both."},
-       .examples = {{"sudo cowprof prove --fix 'python3 fixed.py' -- python3 train.py", "another program"},
-                    {"sudo cowprof prove --fix-env ROWS=buffer --runs 3 -- python3 train.py",
-                     "the same, told otherwise"}},
+       .examples = {{R"(sudo env "PATH=$PATH" cowprof prove --fix 'python3 new.py' -- python3 old.py)",
+                     "the fix is another program"},
+                    {R"(sudo env "PATH=$PATH" cowprof prove --fix-env ROWS=buffer -- python3 train.py)",
+                     "the fix is an environment variable"}},
        .statuses = {kDone, kInternalFailure, kUsage, kNoProcess, kHostCannot, kCannotWrite}},
       {.name = "export",
        .usage = {"cowprof export pprof|perfetto|speedscope|folded|csv TIMELINE [-o FILE]"},
        .details =
            {"Writes a recording in the format of another tool, and prints the path of the file. The sums that the "
             "other tool shows are those of the report. Needs no privileges."},
-       .examples = {{"cowprof export pprof cowprof-4242.json", "then: pprof -list . cowprof-4242.pb.gz"},
+       .examples = {{"cowprof export pprof cowprof-4242.json", "then: go tool pprof -list . cowprof-4242.pb.gz"},
                     {"cowprof export perfetto cowprof-4242.json", "for ui.perfetto.dev"},
                     {"cowprof export csv cowprof-4242.json -o -", "a table of all processes over time"}},
        .statuses = {kDone, kUsage, kCannotWrite}},
@@ -90,8 +91,9 @@ const std::vector<CommandRow>& Prose() {
            {"Shows each way to count copies, whether this host allows it, and what to do if not. With a PID also "
             "what can be read of that process, its limits, and what would go wrong if it forked now. Loads the "
             "probes to be sure, and removes them."},
-       .examples = {{"sudo cowprof doctor", "what this host allows"},
-                    {"sudo cowprof doctor 4242 --workers 8", "the most that 8 workers can cost, before the fork"}},
+       .examples = {{"sudo $(command -v cowprof) doctor", "what this host allows"},
+                    {"sudo $(command -v cowprof) doctor 4242 --workers 8",
+                     "the most that 8 workers can cost, before the fork"}},
        .statuses = {kDone, kUsage, kNoProcess, kHostCannot, kCannotWrite}},
       {.name = "shm",
        .usage = {"cowprof shm [PID] [--json]"},
@@ -99,22 +101,23 @@ const std::vector<CommandRow>& Prose() {
            {"Shows /dev/shm as a process sees it: its capacity, and every segment with its size, owner and kind, "
             "whether it is deleted, and whether anybody still uses it."},
        .examples = {{"cowprof shm", "/dev/shm of this shell"},
-                    {"sudo cowprof shm 4242", "that of a trainer, in its container"}},
+                    {"sudo $(command -v cowprof) shm 4242", "that of a trainer, in its container"}},
        .statuses = {kDone, kUsage, kNoProcess, kHostCannot, kCannotWrite}},
       {.name = "pickle",
        .usage = {"cowprof pickle PID [--object EXPR] [--no-time] [--json]"},
        .details = {"Reads the objects that a DataLoader or Process of that Python program would send to a worker, and "
                    "shows what the start methods spawn and forkserver would fail to pickle, with path, type and fix, "
                    "and how many bytes they would send each worker. Nothing is run in the program."},
-       .examples = {{"sudo cowprof pickle 4242", "before changing the start method"},
-                    {"sudo cowprof pickle 4242 --object __main__.dataset", "one object"}},
+       .examples = {{"sudo $(command -v cowprof) pickle 4242", "before changing the start method"},
+                    {"sudo $(command -v cowprof) pickle 4242 --object __main__.dataset", "one object"}},
        .statuses = {kDone, kUsage, kNoProcess, kHostCannot, kCannotWrite}},
       {.name = "hang",
        .usage = {"cowprof hang PID [--json]"},
-       .details = {"Looks at a process and all that it has forked, and shows which of them wait for a lock or a thread "
-                   "that no living thread will ever release, who holds it, and what to change."},
-       .examples = {{"sudo cowprof hang 4242", "why the workers stand still"},
-                    {"sudo cowprof hang 4242 --json", "the same for programs"}},
+       .details =
+           {"Looks at a process and all that it has forked, and shows which of them wait for a lock that no living "
+            "thread can release, or for a thread that is gone, who holds it, and what to change."},
+       .examples = {{"sudo $(command -v cowprof) hang 4242", "why the workers stand still"},
+                    {"sudo $(command -v cowprof) hang 4242 --json", "the same for programs"}},
        .statuses = {kDone, kUsage, kNoProcess, kHostCannot, kCannotWrite}},
       {.name = "watch",
        .usage = {"cowprof watch [--match REGEX] [-d FOLDER] [--keep AGE,SIZE] [OPTIONS]"},
@@ -125,9 +128,10 @@ const std::vector<CommandRow>& Prose() {
             "Recordings that have ended are removed by --keep, and no other file. The metrics of all are one page or "
             "file, where each series has the label recorder. SIGTERM and Ctrl-C end all recorders, and so does the end "
             "of watch by any cause: each recording is whole."},
-       .examples = {{"sudo cowprof watch -d recordings", "record what trains on this host"},
-                    {"sudo cowprof watch --match '^gunicorn: master'", "also a server that forks its workers"},
-                    {"sudo cowprof watch -d rec --metrics-listen 9464", "with metrics for Prometheus"}},
+       .examples = {{"sudo $(command -v cowprof) watch -d recordings", "record what trains on this host"},
+                    {"sudo $(command -v cowprof) watch --match '^gunicorn: master'",
+                     "also a server that forks its workers"},
+                    {"sudo $(command -v cowprof) watch -d rec --metrics-listen 9464", "with metrics for Prometheus"}},
        .statuses = {kDone, kInternalFailure, kUsage, kHostCannot, kCannotWrite}},
       {.name = "demo",
        .usage = {"cowprof demo [-o FILE.html] [--no-open]"},
@@ -137,7 +141,7 @@ const std::vector<CommandRow>& Prose() {
             "nothing else, and takes about 12 seconds. Without root it counts by the page map.",
             "The program and the recordings are in temporary folders; the page is in the current folder, or "
             "beside the recordings where that can't be written."},
-       .examples = {{"sudo cowprof demo", "every copy counted"},
+       .examples = {{"sudo $(command -v cowprof) demo", "every copy counted"},
                     {"cowprof demo -o /tmp/page.html", "without root, with the page elsewhere"}},
        .statuses = {kDone, kInternalFailure, kUsage, kHostCannot, kCannotWrite}},
       {.name = "completions",
@@ -164,21 +168,26 @@ void AddProse(std::vector<CommandRow>* table) {
   }
 }
 
-std::string MeaningOf(ExitCode code) {
+std::string MeaningOf(ExitCode code, absl::string_view command) {
   switch (code) {
     case kDone:
       return "done";
     case kInternalFailure:
       return "internal failure";
     case kUsage:
+      if (command == "check") return "a bound can't be decided, or wrong command line";
+      if (command == "prove") return "no verdict, or wrong command line";
+      if (command == "diff") return "no verdict, wrong command line, or a file that is not a recording";
       return "wrong command line, or a file that is not a recording";
     case kGateHit:
+      if (command == "check") return "a bound is broken";
       return "a bound is broken, or there was an alert and --fail-on-alert was given";
     case kNoProcess:
       return "no such process, or no right to look at it";
     case kHostCannot:
       return "this host can do nothing for the request";
     case kCannotWrite:
+      if (command == "check") return "a file can't be read, or is not a recording; or the output can't be written";
       return "the output can't be written, or what a check needs can't be read";
   }
   return "";

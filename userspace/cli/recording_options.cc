@@ -62,9 +62,10 @@ std::string ParsePid(const std::string& text, pid_t* out) {
 }
 
 void AddWithout(CLI::App* app, Options* options) {
-  app->add_option("--without", options->without,
-                  "Do not use this: a rung that doctor lists, the best rung for faults, copies, follow or signals, "
-                  "causes, stacks, start-methods or hangs; repeatable")
+  app->add_option(
+         "--without", options->without,
+         "Leave this out: a rung that doctor lists; or causes, stacks, start-methods, hangs; or faults, copies, "
+         "follow, signals: the best rung that gives it; repeatable")
       ->type_name("CAPABILITY")
       ->allow_extra_args(false)
       ->group(kHow);
@@ -123,14 +124,16 @@ void AddRecordOptions(CLI::App* app, Options* options) {
       ->group(kWhat);
   app->add_option(
          "-o,--output", options->output,
-         "Where to write the recording (default: cowprof-PID.json); %h, %j and %r stand for host, job and rank")
+         "Where to write the recording (default: cowprof-PID.json); an earlier FILE is kept as FILE.old, once; %h, %j and "
+         "%r stand for host, job and rank")
       ->type_name("FILE")
       ->group(kWhat);
   AddTime(app, "--duration", &options->duration,
           "Stop after this time, such as 30s (default: when the target ends, or Ctrl-C)");
   AddInterval(app, options);
   app->add_flag("-q,--quiet", options->quiet, "Print nothing while recording, and no report at the end")->group(kShow);
-  app->add_flag("--live", options->live, "Show a live screen if stdout is a terminal")->group(kShow);
+  app->add_flag("--live", options->live, "Show a live screen if stdout (with -- CMD: stderr) is a terminal")
+      ->group(kShow);
   app->add_option_function<std::string>(
          "--serve",
          [options](const std::string& text) {

@@ -114,9 +114,14 @@ TEST_CASE("the examples of the help are command lines") {
   for (const CommandRow& row : CommandTable()) {
     for (const Example& example : row.examples) {
       INFO(example.line);
-      std::vector<std::string> words = *SplitWords(example.line.substr(0, example.line.find(" > ")));
-      if (words[0] == "sudo") words.erase(words.begin());
+      // sudo finds neither a cowprof nor a python3 of a virtual environment by itself.
+      const std::string line =
+          absl::StrReplaceAll(example.line.substr(0, example.line.find(" > ")),
+                              {{"sudo $(command -v cowprof) ", "cowprof "}, {"sudo env \"PATH=$PATH\" ", ""}});
+      std::vector<std::string> words = *SplitWords(line);
       if (words[0] == "source") continue;  // the shell runs cowprof there
+      CHECK(words[0] == "cowprof");
+      CHECK(absl::StrContains(example.line, "sudo env ") == (line != example.line && absl::StrContains(line, " -- ")));
       std::vector<const char*> argv;
       for (const std::string& word : words) argv.push_back(word.c_str());
       const ParsedOptions parsed = ParseOptions(static_cast<int>(argv.size()), argv.data());
@@ -124,6 +129,15 @@ TEST_CASE("the examples of the help are command lines") {
       CHECK(parsed.options.command == (row.name.empty() && words[1][0] == '-' ? "record" : words[1]));
     }
   }
+}
+
+TEST_CASE("help says what a status means for this command") {
+  const std::vector<CommandRow> table = CommandTable();
+  CHECK(absl::StrContains(HelpText(table, "check"), "  2  a bound can't be decided, or wrong command line\n"));
+  CHECK(absl::StrContains(HelpText(table, "check"), "  6  a file can't be read, or is not a recording; or the output"));
+  CHECK(absl::StrContains(HelpText(table, "diff"), "  2  no verdict, "));
+  CHECK(absl::StrContains(HelpText(table, "prove"), "  2  no verdict, "));
+  CHECK(absl::StrContains(HelpText(table, "report"), "  2  wrong command line, or a file that is not a recording\n"));
 }
 
 TEST_CASE("the man page names every command and option") {
