@@ -172,7 +172,7 @@ CURVES = {
                       f"{WORKERS} {LOAD}: {COPIES:,} copies/s, and mappings of a page that can't be merged."),
     "memory": Curve("Memory", "GiB that the workers have mapped", [2, 4, 8, 16, 32, 48, 64], RECORDER, with_memory,
                     f"{WORKERS} {LOAD}: {COPIES:,} copies/s spread over 0.5 to 16 GiB of strings, all of which each worker has mapped.",
-                    {320: "16 workers with 20 GiB each"}, {"cpu": "as the last points: sweeps have a share of a CPU", "first": "the same"}),
+                    {320: "16 workers with 20 GiB each"}, {"cpu": "not measured after the first sweeps; during them as the last points", "first": "the same"}),
     "copies": Curve("Copies a second", "copies a second", [1000, 3000, 10000, 30000, 100000, math.inf], RECORDER, with_copies,
                     f"{WORKERS} {LOAD}, 256 MiB; a worker that has read all is replaced by a new one. The last point is as fast as they can."),
     "report": Curve("Samples, `report`", "samples of processes in the recording", SAMPLES, READER, reads("report", math.inf),
@@ -216,18 +216,21 @@ def points_of(curve, means, found):
     for x, figures in means:
         lines.append(f"| {x:,.0f} | {' | '.join(page.with_error(*figures[key]) for key in curve.figures)} |")
     for x, what in curve.computed.items():
-        cells = [curve.bounded.get(key) or ("its law does not hold" if laws.off(law, points[-1:]) else page.rounded(law.at(x)))
+        cells = [curve.bounded.get(key) or ("no law holds" if laws.off(law, points) else page.rounded(law.at(x)))
                  for key, (points, law) in found.items()]
         lines.append(f"| {x:,.0f}: {what}, computed by the laws | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def laws_of(curve, missing, found, options):
-    """What was varied, and the table of the laws that fit."""
-    lines = [f"### {curve.title}", "", curve.setting, "", "| | law | off it, root mean square | holds |", "| --- | --- | --- | --- |"]
+    """What was varied, and the table of the figures' ranges, with the law of those that follow one at every point."""
+    lines = [f"### {curve.title}", "", curve.setting, "",
+             "| | least to most | law, if one holds at every point | off it, root mean square |", "| --- | --- | --- | --- |"]
     for (title, unit), (points, law) in zip(curve.figures.values(), found.values()):
-        holds = ", ".join(f"{x:,.0f}" for x in laws.off(law, points))
-        lines.append(f"| {title} | {law.name}: {law.formula(unit)} | {law.residual * 100:.1f} % | {f'off at {holds}' if holds else 'to the end'} |")
+        least, most = (page.rounded(end(y for _, y, _ in points)) for end in (min, max))
+        span = f"{least if least == most else f'{least} to {most}'} {unit}"
+        holds = "none | " if laws.off(law, points) else f"{law.name}: {law.formula(unit)} | {law.residual * 100:.1f} %"
+        lines.append(f"| {title} | {span} | {holds} |")
     if missing:
         lines += ["", f"Not measured here: {', '.join(f'{point:,}' for point in missing)}."]
     return "\n".join([*lines, "", f"`tests/bench/curves.py`, {options.runs} runs. {page.machine()}"])

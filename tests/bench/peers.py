@@ -257,12 +257,14 @@ def text_of(results, absent, options):
     seconds = page.mean_and_error([one["watched_seconds"] for name, rounds in results.items() if name != "memray" for one in rounds])[0]
     lines = [f"{WORKERS} forked Python workers on {bench.os.cpu_count()} CPUs each copy {RATE:,} pages a second by reading strings, and work in between; "
              "copies as fast as they come are measured beside it, in CPU time.",
-             f"Changes are means of {options.rounds} pairs (bare, watched) with their standard error. The row \"nothing\" shows what they are worth. "
+             f"Changes are means of {options.rounds} pairs (bare, watched) with their standard error. The row \"nothing\" shows what they are worth: "
+             "so much do pairs differ without any observer. Compare a copy, own CPU and own memory; in work a second most observers can't be told from none. "
              f"Own CPU is from the observer's start to {seconds:.0f} s after it was ready; "
              "own memory counts pages that it shares with its children twice.", "",
              "| watched by | work a second | work a second of CPU time | a copy | own CPU | own memory, peak |", "|" + " --- |" * 6]
     lines += [cost_row(name, rounds) for name, rounds in results.items()]
-    lines += ["", "What the text that each printed at the end says about the same workload:", "",
+    lines += ["", "What the text that each printed at the end says about the same workload. Planted are at least the copies while it watched, at most "
+              "those from before it was started until after it had ended:", "",
               "| | how many copies | of which type | from which line | in which worker | forecast |", "|" + " --- |" * 6]
     lines += [answers(name, PEERS.get(name), rounds[-1]) for name, rounds in results.items() if name != "nothing"]
     lines += ["", *(f"{name}: {why}.  " for name, why in absent.items()), ""]

@@ -183,7 +183,7 @@ def launched(run):
                       "--items=60000", "--seconds=1")
     assert done.returncode == 0, done.stderr
     run.framework = "dataloader"
-    return Truth("planted: a launcher, 2 ranks, each with 2 workers at a time, 4 in all")
+    return Truth("planted: a launcher, 2 ranks; each has 2 workers at a time, and 4 in all")
 
 
 @case("a shell script that starts others before it starts Python", "shim", "cow-refcount", READING + ".*in 2 workers",

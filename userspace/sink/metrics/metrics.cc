@@ -181,7 +181,7 @@ void AddLimits(const RunModel& model, const Forecast& forecast, Text* text) {
     text->Row(absl::ToDoubleSeconds(*ahead.eta), labels(found - model.limits.begin()));
   }
   text->Family("forecast_plateau_bytes", kGauge,
-               "Private memory that the workers will come to; low and high hold the truth in 9 of 10 cases.");
+               "Private memory that the workers will come to; low and high are its interval.");
   if (forecast.plateau_bytes) {
     text->Row(forecast.plateau_bytes->low, {{"bound", "low"}});
     text->Row(forecast.plateau_bytes->best, {{"bound", "best"}});
