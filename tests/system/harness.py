@@ -157,7 +157,9 @@ def doctor(*arguments):
     """The JSON document of `cowprof doctor`, and the exit status."""
     result = run_cowprof("doctor", "--json", *arguments)
     assert len(result.stderr.splitlines()) == (result.returncode != 0), result.stderr
-    return json.loads(result.stdout), result.returncode
+    document = json.loads(result.stdout)
+    validate(document, "doctor.schema.json")
+    return document, result.returncode
 
 
 def start_readers(workers=2):

@@ -193,7 +193,9 @@ def rss_anon(pid):
 def test_doctor_says_what_workers_will_cost_at_most(waiting):
     result = harness.run_cowprof("doctor", "--json", waiting.pid, "--workers", 8)
     assert result.returncode == 0, result.stderr
-    workers, anonymous = json.loads(result.stdout)["workers"], rss_anon(waiting.pid)
+    document, anonymous = json.loads(result.stdout), rss_anon(waiting.pid)
+    harness.validate(document, "doctor.schema.json")
+    workers = document["workers"]
     assert (workers["count"], workers["bytes_each_at_most"]) == (8, anonymous)
     assert workers["ceiling_bytes"] == 8 * anonymous
     host = next(limit for limit in workers["limits"] if limit["kind"] == "host")
