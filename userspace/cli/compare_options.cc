@@ -58,7 +58,7 @@ void AddCompareCommands(CLI::App* app, CompareOptions* options, std::string* tim
           "A variable of the environment that is the fix; repeatable")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
-  prove->add_option("--runs", options->runs, "Recordings of each arm (default: 1; copies are counted exactly)")
+  prove->add_option("--runs", options->runs, "Recordings of each side (default: 1; copies are counted exactly)")
       ->type_name("N")
       ->check(CLI::Range(1, 100).description(""));
   prove

@@ -93,7 +93,7 @@ void AddSubcommands(CLI::App* app, AlertValues* alerts, Options* options) {
       "--no-time", [options] { options->time = false; },
       "Do not run the interpreter's executable, in a process of its own, to measure how long pickling takes");
   CLI::App* hang =
-      app->add_subcommand("hang", "Show which processes of a tree wait for what no living thread will ever release");
+      app->add_subcommand("hang", "Show which processes of a tree wait for a lock that no living thread can release");
   hang->add_flag("--json", options->json, "Print JSON (cowprof.hang/1)");
   AddPid(hang, "Process to look at, with all that it has forked", options)->required();
   AddCompareCommands(app, &options->compare, &options->timeline, &options->output);
