@@ -61,7 +61,11 @@ printf 'cowprof (%s-1) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- 
   printf 'cowprof\n\nCopyright: the authors of cowprof\nLicense: Apache-2.0, in /usr/share/common-licenses/Apache-2.0\n\n'
   cat "$work/THIRD-PARTY"
 } >"$work/copyright"
+# The pages that messages and rules name, beside each other as their links expect.
+pages=(README.md SKILL.md THREATS.md SECURITY.md CONTRIBUTING.md docs schema)
 place 644 "$work/copyright" $documents/copyright
+cp -r "${pages[@]}" "$root/$documents"
+find "$root/$documents" -type f -exec chmod 644 {} +
 place 644 CHANGELOG.md $documents/changelog
 place 644 "$work/changelog" $documents/changelog.Debian
 gzip -9n "$root/$documents"/changelog*
@@ -94,7 +98,7 @@ packaging/wheel.py "$version" "$work/cowprof" "$folder" LICENSE "$work/THIRD-PAR
 mkdir -p "$work/$name"
 cp -r "$root/usr/bin" "$root/usr/share" "$work/$name"
 rm -r "$work/$name/share/doc" "$work/$name/share/lintian"
-cp LICENSE README.md CHANGELOG.md "$work/THIRD-PARTY" packaging/cowprof*.service "$work/$name"
+cp -r "${pages[@]}" LICENSE CHANGELOG.md "$work/THIRD-PARTY" packaging/cowprof*.service "$work/$name"
 archive() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$1" -cf - "${@:2}"; }
 archive "$work" "$name" | gzip -9n >"$folder/$name-linux-$(uname -m).tar.gz"
 

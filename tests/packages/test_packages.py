@@ -93,6 +93,15 @@ def test_the_deb_holds_all_that_documents_point_to(dist):
     held = set(re.findall(r"\./usr/share/cowprof/(.*[^/])$", listed, re.MULTILINE))
     share = harness.REPOSITORY / "share"
     assert held == {path.relative_to(share).as_posix() for path in share.rglob("*") if path.is_file()} | {"hooks/checkpoint-on-alert.sh"}
+    pages = set(re.findall(r"\./usr/share/doc/cowprof/(docs/.*\.md)$", listed, re.MULTILINE))
+    assert pages == {path.relative_to(harness.REPOSITORY).as_posix() for path in (harness.REPOSITORY / "docs").rglob("*.md")}
+
+
+def test_the_links_of_the_readme_lead_somewhere_in_the_tarball(binary):
+    folder = binary.parents[1]
+    links = re.findall(r"\]\(([^)#:]+)", (folder / "README.md").read_text())
+    assert len(links) > 10
+    assert not [link for link in links if not (folder / link).exists()]
 
 
 @pytest.mark.parametrize("name", ["cowprof@", "cowprof-watch"])
