@@ -93,8 +93,8 @@ std::string HelpText(const std::vector<CommandRow>& table, const std::string& na
   for (const ExitCode code : command.statuses) statuses.emplace_back(absl::StrCat(code), MeaningOf(code, command.name));
   absl::StrAppend(&out, "\nExit status:\n", Columns(statuses));
   if (command.name.empty())
-    absl::StrAppend(&out, "With -- CMD: the status of CMD; 127 if there is no CMD, 126 if it can't be run,\n",
-                    "128 + N if signal N killed it.\n");
+    absl::StrAppend(&out, "With -- CMD: the status of CMD, unless 1, 3 or 6 applies; 127 if there is no\n",
+                    "CMD, 126 if it can't be run, 128 + N if signal N killed it.\n");
   return out;
 }
 

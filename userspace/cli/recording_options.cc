@@ -124,8 +124,8 @@ void AddRecordOptions(CLI::App* app, Options* options) {
       ->group(kWhat);
   app->add_option(
          "-o,--output", options->output,
-         "Where to write the recording (default: cowprof-PID.json); an earlier FILE is kept as FILE.old, once; %h, %j and "
-         "%r stand for host, job and rank")
+         "Where to write the recording (default: cowprof-PID.json); an earlier FILE is kept as FILE.old, once; %h, %j "
+         "and %r stand for host, job and rank")
       ->type_name("FILE")
       ->group(kWhat);
   AddTime(app, "--duration", &options->duration,
