@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "model/judge/fork_hazards.h"
 #include "model/judge/fork_holder.h"
 
 namespace cowprof {
@@ -31,22 +31,6 @@ bool WaitsFor(OpenedProcess* process, const ThreadWait& thread, uint64_t mutex) 
   return lock && lock->mutex == mutex;
 }
 
-// A thread that multiprocessing started in a worker for itself, to feed a queue or to serve descriptors, and that runs
-// no code of the program now: it neither takes nor releases the program's locks.
-bool IsOfMultiprocessing(OpenedProcess* process, const ThreadState& state) {
-  constexpr absl::string_view kFiles[] = {"/threading.py", "/multiprocessing/queues.py",
-                                          "/multiprocessing/resource_sharer.py", "/multiprocessing/connection.py",
-                                          "/socket.py"};
-  const std::vector<Frame> stack = process->locks->StackOf(state);
-  bool loops = false;
-  for (const Frame& frame : stack) {
-    const auto ends = [&](absl::string_view end) { return absl::EndsWith(frame.file, end); };
-    if (!absl::StrContains(frame.file, "/lib/python") || absl::c_none_of(kFiles, ends)) return false;
-    loops |= ends("/queues.py") || ends("/resource_sharer.py");
-  }
-  return loops;
-}
-
 ProcessId IdOf(const OpenedProcess& process) {
   ProcessId id = {.pid = process.pid};
   for (const ThreadWait& thread : process.waits.threads) {
@@ -64,7 +48,7 @@ bool IsLeftBehind(OpenedProcess* child, const ThreadWait& waiter, uint64_t holde
     // A native thread that only threads of this process could wake, as in an idle pool, stays where it is.
     const bool is_idle = state == nullptr && thread.endless_futex != 0;
     if (thread.tid == waiter.tid || is_idle) continue;
-    if (state == nullptr || !IsOfMultiprocessing(child, *state)) return false;
+    if (state == nullptr || !RunsOnlyHelperCode(child->locks->StackOf(*state))) return false;
   }
   return true;
 }

@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "model/base_name.h"
 #include "model/format.h"
+#include "model/judge/hang_format.h"
 #include "model/library_name.h"
 
 namespace cowprof {
@@ -29,16 +30,15 @@ constexpr struct {
     {"concurrent/futures/process.py", "run"},         {"torch/utils/data/_utils/pin_memory.py", "_pin_memory_loop"},
 };
 
+bool IsOfHelper(const Frame& frame) {
+  const absl::string_view function = absl::string_view(frame.function).substr(frame.function.rfind('.') + 1);
+  return absl::c_any_of(kHelpers, [&](const auto& helper) {
+    return absl::EndsWith(frame.file, helper.file_end) && function == helper.function;
+  });
+}
+
 bool IsHelper(const HazardThread& thread) {
-  if (!thread.python) return false;
-  if (thread.name == "QueueFeederThread") return true;
-  for (const Frame& frame : thread.stack) {
-    const absl::string_view function = absl::string_view(frame.function).substr(frame.function.rfind('.') + 1);
-    for (const auto& helper : kHelpers) {
-      if (absl::EndsWith(frame.file, helper.file_end) && function == helper.function) return true;
-    }
-  }
-  return false;
+  return thread.python && (thread.name == "QueueFeederThread" || absl::c_any_of(thread.stack, IsOfHelper));
 }
 
 bool IsGomp(absl::string_view module) { return absl::StartsWith(module, "libgomp"); }
@@ -60,17 +60,9 @@ bool HasLibrary(const ForkHazardSeen& seen, absl::string_view beginning) {
                      [&](const std::string& name) { return absl::StartsWith(name, beginning); });
 }
 
-std::string FrameText(const Frame& frame) {
-  if (frame.file.empty()) return "";
-  return Printable(absl::StrCat(BaseName(frame.file), ":", frame.line, " in ", frame.function), 200);
-}
-
-// The innermost frame of the program itself; that of a library if there is no other.
 std::string StackText(const HazardThread& thread) {
-  for (const Frame& frame : thread.stack) {
-    if (LibraryOf(frame.file).empty() && !absl::StartsWith(frame.file, "<frozen ")) return FrameText(frame);
-  }
-  return thread.stack.empty() ? "" : FrameText(thread.stack.front());
+  const Frame* frame = UserFrame(thread.stack);
+  return frame == nullptr ? "" : FrameText(*frame, false);
 }
 
 std::string NameOf(const HazardThread& thread) {
@@ -121,7 +113,8 @@ void AddLocks(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
                                      [&](const HazardThread& one) { return one.tid == lock.tid; });
     // Those of the thread that forked exist in the child, too.
     if (thread == seen.threads.end() || !thread->python) continue;
-    const std::string by = absl::StrCat("its thread ", NameOf(*thread), InBrackets(FrameText(lock.where)));
+    const std::string by = absl::StrCat("its thread ", NameOf(*thread),
+                                        InBrackets(lock.where.file.empty() ? "" : FrameText(lock.where, false)));
     if (lock.kind == HeldLockKind::kImport) {
       imported.push_back(absl::StrCat("an import of ", Printable(lock.module, 100), " in progress in ", by));
     } else if (!IsHelper(*thread)) {
@@ -183,6 +176,17 @@ void AddThreads(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
 }
 
 }  // namespace
+
+bool RunsOnlyHelperCode(const std::vector<Frame>& stack) {
+  constexpr absl::string_view kFiles[] = {"/threading.py", "/multiprocessing/queues.py",
+                                          "/multiprocessing/resource_sharer.py", "/multiprocessing/connection.py",
+                                          "/socket.py"};
+  const auto is_known = [&](const Frame& frame) {
+    return !LibraryOf(frame.file).empty() &&
+           absl::c_any_of(kFiles, [&](absl::string_view end) { return absl::EndsWith(frame.file, end); });
+  };
+  return absl::c_all_of(stack, is_known) && absl::c_any_of(stack, IsOfHelper);
+}
 
 std::vector<Hazard> HazardsOf(const ForkHazardSeen& seen) {
   std::vector<Hazard> found;

@@ -20,6 +20,10 @@ struct Hazard {
   std::vector<std::string> advice;  // sentences, the cheapest first
 };
 
+// Whether a thread with this stack was started by multiprocessing for itself, to feed a queue or to serve descriptors,
+// and runs no code of the program now: it neither takes nor releases the program's locks.
+bool RunsOnlyHelperCode(const std::vector<Frame>& stack);
+
 // In order of kind; empty: nothing is known that would harm a child. Threads that multiprocessing and torch start for
 // themselves are none, nor are those of libraries that handle a fork.
 std::vector<Hazard> HazardsOf(const ForkHazardSeen& seen);

@@ -1,26 +1,20 @@
 #include "model/judge/hang_format.h"
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "model/base_name.h"
 #include "model/format.h"
 #include "model/judge/fork_holder.h"
 #include "model/judge/post_mortem.h"
+#include "model/library_name.h"
 
 namespace cowprof {
-namespace {
 
-// Frames of the standard library say how it waits, not whose wait it is.
 const Frame* UserFrame(const std::vector<Frame>& stack) {
   for (const Frame& frame : stack) {
-    const bool library = absl::StrContains(frame.file, "/lib/python") || absl::StartsWith(frame.file, "<frozen ") ||
-                         absl::StrContains(frame.file, "-packages/");
-    if (!library) return &frame;
+    if (LibraryOf(frame.file).empty()) return &frame;
   }
   return stack.empty() ? nullptr : &stack[0];
 }
-
-}  // namespace
 
 std::string FrameText(const Frame& frame, bool whole_path) {
   const std::string file = Printable(whole_path ? absl::string_view(frame.file) : BaseName(frame.file), 300);

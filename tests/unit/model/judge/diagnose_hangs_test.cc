@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "builders.h"
 #include "judged.h"
 #include "live_and_replay.h"
@@ -64,6 +65,14 @@ TEST_CASE("fork-hang says who waits for what, since when, by which rule, and who
   REQUIRE(json["hangs"].size() == 1);
   CHECK(json["hangs"][0]["waits_since_seconds"] == 2.0);
   CHECK(json["headline"]["diagnosis"] == "fork-hang");
+}
+
+TEST_CASE("fork-hang names the program's line, not one of the standard library in /usr/lib64", "[hangs]") {
+  Hang hang = HangOf(1);
+  hang.stack = {{"/usr/lib64/python3.9/threading.py", "Condition.wait", 312},
+                {"/srv/lib/python-jobs/train.py", "load_batch", 31}};
+  CHECK(absl::StartsWith(DiagnosesOf(Recorded({Seen(1, {hang}, absl::Seconds(4))}))[0].summary,
+                         "Worker 1001 can never go on: at train.py:31 in load_batch it waits for "));
 }
 
 TEST_CASE("a hang goes on until the process ends, and is still the diagnosis then", "[hangs]") {

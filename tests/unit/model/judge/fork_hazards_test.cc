@@ -67,6 +67,22 @@ Diagnosis HazardIn(const Run& run) {
   return {};
 }
 
+TEST_CASE("a thread of multiprocessing's own takes no lock of the program, wherever Python is installed",
+          "[fork_hazard]") {
+  for (const std::string library : {"/usr/lib/python3.11/", "/usr/lib64/python3.9/", "/opt/conda/lib/python3.13t/"}) {
+    const Frame threading = {library + "threading.py", "Thread._bootstrap", 930};
+    const Frame feed = {library + "multiprocessing/queues.py", "Queue._feed", 231};
+    CHECK(RunsOnlyHelperCode({feed, threading}));
+    CHECK(RunsOnlyHelperCode({{library + "socket.py", "accept", 292},
+                              {library + "multiprocessing/resource_sharer.py", "_ResourceSharer._serve", 138},
+                              threading}));
+    CHECK_FALSE(RunsOnlyHelperCode({{"/srv/train.py", "Item.__getstate__", 7}, feed, threading}));  // pickles an item
+    CHECK_FALSE(RunsOnlyHelperCode({threading}));
+  }
+  CHECK_FALSE(RunsOnlyHelperCode({{"/srv/lib/python-jobs/multiprocessing/queues.py", "_feed", 231}}));
+  CHECK_FALSE(RunsOnlyHelperCode({}));
+}
+
 TEST_CASE("fork-hazard names the thread that held a lock, and when that was seen", "[fork_hazard]") {
   const Run run = Forking(Seen({Python(1001, "stats-thread")}, {Held(1001)}));
   REQUIRE(IdsOf(run) == Ids{"fork-hazard"});
