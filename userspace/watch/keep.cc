@@ -118,7 +118,7 @@ std::vector<std::string> PlanRemovals(std::vector<KeptFile> files, const KeepRul
   for (const KeptFile& file : files) bytes += file.bytes;
   std::vector<std::string> names;
   for (const KeptFile& file : files) {
-    if (now - file.written <= keep.age && bytes <= keep.bytes) continue;
+    if (now - file.written <= keep.age && (bytes <= keep.bytes || &file == &files.back())) continue;
     names.push_back(file.name);
     bytes = SaturatingSubtract(bytes, file.bytes);
   }

@@ -32,6 +32,7 @@ struct KeptFile {
   bool living = false;  // its recorder runs
 };
 // Pure. The oldest first. Living ones neither go nor count: otherwise a few long ones would take all that have ended.
+// The one written last goes by its age only: it may be larger than keep.bytes, and tell of a job that has just died.
 std::vector<std::string> PlanRemovals(std::vector<KeptFile> files, const KeepRule& keep, absl::Time now);
 
 struct Tidied {

@@ -40,5 +40,6 @@ TEST_CASE("keep: the oldest go first; one that is being written neither goes nor
   CHECK(PlanRemovals(files, {.bytes = 30}, now).empty());
   CHECK(PlanRemovals(files, {.bytes = 29}, now) == Names{"oldest"});
   CHECK(PlanRemovals(files, {.bytes = 10}, now) == Names{"oldest", "old"});
-  CHECK(PlanRemovals(files, {.bytes = 1}, now) == Names{"oldest", "old", "new"});
+  CHECK(PlanRemovals(files, {.bytes = 1}, now) == Names{"oldest", "old"});  // the last one stays, however large
+  CHECK(PlanRemovals(files, {.age = absl::Minutes(1), .bytes = 1}, now) == Names{"oldest", "old", "new"});
 }
