@@ -84,11 +84,21 @@ absl::StatusOr<Allowance> Allowed(const RunFigures& run, const Bound& bound,
   return Allowance{of->certain * bound.most, of->at_most * bound.most};
 }
 
-std::optional<Culprit> CulpritOf(const RunFigures& run) {
-  for (const Diagnosis& diagnosis : run.diagnoses) {
-    if (diagnosis.culprit) return diagnosis.culprit;
+// The finding that says most of what makes a figure of the workers large; null: none is known to.
+const Diagnosis* ReasonOf(const RunFigures& run, Figure figure) {
+  if (figure == Figure::kPrivatePeak) {  // the first finding owns most of it, or is about something else
+    const Diagnosis* first = run.diagnoses.empty() ? nullptr : &run.diagnoses.front();
+    return first != nullptr && (IsOfCopies(*first) || first->id == "new-memory-growth") ? first : nullptr;
   }
-  return std::nullopt;
+  if (figure != Figure::kCopied && figure != Figure::kCopiedPerBatch) return nullptr;
+  const auto found = absl::c_find_if(run.diagnoses, IsOfCopies);
+  return found == run.diagnoses.end() ? nullptr : &*found;
+}
+
+void NameLine(const Diagnosis& diagnosis, BoundResult* result) {
+  if (!diagnosis.culprit || diagnosis.id == "before-attach") return;  // that one's line is of copies made since
+  result->culprit = diagnosis.culprit;
+  result->culprit_of = diagnosis.id;
 }
 
 BoundResult Hold(const RunFigures& run, const Bound& bound, const std::map<std::string, RunFigures>& baselines,
@@ -115,7 +125,7 @@ BoundResult Hold(const RunFigures& run, const Bound& bound, const std::map<std::
     result.sentence =
         absl::StrCat(Printable(bound.text), ": ", worst->label, is, Amount(*worst->value), ", ",
                      Amount(*worst->value - allowed->at_most), " more than the ", Amount(allowed->at_most), " allowed");
-    result.culprit = CulpritOf(run);
+    if (const Diagnosis* reason = ReasonOf(run, bound.figure)) NameLine(*reason, &result);
     return result;
   }
   if (*worst->value > allowed->certain) {
@@ -208,7 +218,7 @@ BoundResult Forbid(const RunFigures& run, const std::string& id, const std::vect
   if (found != run.diagnoses.end()) {
     result.outcome = BoundOutcome::kBroken;
     result.sentence = absl::StrCat("--no-diagnosis ", id, ": ", found->summary);
-    result.culprit = found->culprit;
+    NameLine(*found, &result);
   } else if (!defects.empty()) {
     result.outcome = BoundOutcome::kUndecided;
     result.sentence = absl::StrCat("--no-diagnosis ", id, ": can't be decided: ", absl::StrJoin(defects, " "));

@@ -64,7 +64,8 @@ struct BoundResult {
   BoundOutcome outcome = BoundOutcome::kKept;
   std::string name;                // "copied", "private-peak per worker", "no cow-refcount", "limit cgroup-v2"
   std::string sentence;            // "copied by the workers: 81.9 MiB, which is 61.9 MiB more than 20.0 MiB allow"
-  std::optional<Culprit> culprit;  // the line that copies most; of a broken bound
+  std::optional<Culprit> culprit;  // the line to which most of a finding goes back; of a broken bound
+  std::string culprit_of;          // id of that finding
 };
 
 struct CheckResult {

@@ -59,10 +59,6 @@ bool IsOneOf(std::initializer_list<absl::string_view> ids, const Diagnosis& diag
   return absl::c_linear_search(ids, diagnosis.id);
 }
 
-bool IsOfCopies(const Diagnosis& diagnosis) {
-  return IsOneOf({"cow-refcount", "torch-refcount", "cow-gc-header", "cow-data"}, diagnosis);
-}
-
 // As a part of another sentence: its first word is a proper name, or begins with a small letter.
 std::string Clause(const std::string& sentence) {
   std::string clause(absl::StripSuffix(sentence, "."));
@@ -98,6 +94,10 @@ void TellTogether(std::vector<Diagnosis>* found) {
 }
 
 }  // namespace
+
+bool IsOfCopies(const Diagnosis& diagnosis) {
+  return IsOneOf({"cow-refcount", "torch-refcount", "cow-gc-header", "cow-data"}, diagnosis);
+}
 
 bool IsOfGrowth(const Diagnosis& diagnosis) {
   return IsOneOf({"new-memory-growth", "gc-disabled", "trainer-growth"}, diagnosis);

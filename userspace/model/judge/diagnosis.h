@@ -50,6 +50,8 @@ struct Diagnosis {
   bool operator==(const Diagnosis&) const = default;
 };
 
+// Whether it is about copies that workers made.
+bool IsOfCopies(const Diagnosis& diagnosis);
 // Whether it is about new memory that a process keeps allocating.
 bool IsOfGrowth(const Diagnosis& diagnosis);
 

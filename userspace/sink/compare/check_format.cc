@@ -6,15 +6,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "model/format.h"
+#include "model/judge/diagnosis_facts.h"
 #include "sink/compare/junit.h"
 #include "timeline/json_fields.h"
 
 namespace cowprof {
 namespace {
 
-std::string Where(const Culprit& culprit) {
-  return absl::StrCat(Printable(culprit.frame.file), ":", culprit.frame.line, " in ",
-                      Printable(culprit.frame.function));
+// "cow-refcount: about 79 % of it at train.py:36 in __getitem__"; "": no line is known.
+std::string Blamed(const BoundResult& one) {
+  if (!one.culprit) return "";
+  return absl::StrCat(one.culprit_of, ": about ", Percent(one.culprit->share), " of it at ",
+                      LineText(one.culprit->frame));
 }
 
 }  // namespace
@@ -38,7 +41,7 @@ std::string CheckText(const RunFigures& run, const CheckResult& check) {
   std::string out = absl::StrCat(CheckSentence(check), "\n");
   for (const BoundResult& one : check.results) {
     absl::StrAppendFormat(&out, "  %-9s  %s\n", NameOf(one.outcome), one.sentence);
-    if (one.culprit) absl::StrAppend(&out, "             most of it at ", Where(*one.culprit), "\n");
+    if (one.culprit) absl::StrAppend(&out, "             ", Blamed(one), "\n");
   }
   return absl::StrCat(out, "  recording: ", Printable(run.path), "\n");
 }
@@ -48,7 +51,7 @@ std::string CheckMarkdown(const RunFigures& run, const CheckResult& check) {
                                  "**\n\n| | bound | line |\n| --- | --- | --- |\n");
   for (const BoundResult& one : check.results) {
     absl::StrAppend(&out, "| ", NameOf(one.outcome), " | ", MarkdownCell(one.sentence), " | ",
-                    one.culprit ? MarkdownCell(Where(*one.culprit)) : "", " |\n");
+                    MarkdownCell(Blamed(one)), " |\n");
   }
   return absl::StrCat(out, "\nRecording: ", MarkdownCell(run.path), ". ", MarkdownCell(run.sentence), "\n");
 }
@@ -59,7 +62,7 @@ std::string CheckGithub(const CheckResult& check) {
     if (one.outcome == BoundOutcome::kKept) continue;
     absl::StrAppend(
         &out, Annotation("error", one.culprit ? one.culprit->frame.file : "", one.culprit ? one.culprit->frame.line : 0,
-                         absl::StrCat("cowprof: ", one.sentence)));
+                         absl::StrCat("cowprof: ", one.sentence, one.culprit ? "; " : "", Blamed(one))));
   }
   return out.empty() ? Annotation("notice", "", 0, absl::StrCat("cowprof: ", CheckSentence(check))) : out;
 }
@@ -72,7 +75,7 @@ std::string CheckJunit(const RunFigures& run, const CheckResult& check) {
                                : one.outcome == BoundOutcome::kBroken ? CaseResult::kFailed
                                                                       : CaseResult::kError,
                      .message = one.sentence,
-                     .detail = one.culprit ? absl::StrCat("most of it at ", Where(*one.culprit)) : ""});
+                     .detail = Blamed(one)});
   }
   return JunitXml("cowprof check", cases, run.duration);
 }
@@ -85,7 +88,9 @@ Json CheckJson(const RunFigures& run, const CheckResult& check) {
       culprit = {{"file", one.culprit->frame.file},
                  {"line", one.culprit->frame.line},
                  {"function", one.culprit->frame.function},
-                 {"via", TextOrNull(one.culprit->via)}};
+                 {"via", TextOrNull(one.culprit->via)},
+                 {"share", one.culprit->share},
+                 {"diagnosis", one.culprit_of}};
     bounds.push_back({{"name", one.name},
                       {"outcome", NameOf(one.outcome)},
                       {"sentence", one.sentence},

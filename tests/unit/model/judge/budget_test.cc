@@ -23,7 +23,9 @@ RunFigures Recording(double copied) {
                     .batches = 300,
                     .workers_apart = {{"worker 0 (7)", 5 << 20, 6 << 20}, {"worker 1 (8)", 9 << 20, 10 << 20}}};
   run.figures[static_cast<size_t>(Figure::kCopied)] = copied;
-  run.diagnoses = {{.id = "cow-refcount", .summary = "Reading copies.", .culprit = Culprit{.frame = {"a.py", "f", 3}}}};
+  run.diagnoses = {{.id = "cow-refcount",
+                    .summary = "Reading copies.",
+                    .culprit = Culprit{.frame = {"a.py", "f", 3}, .share = 0.79}}};
   return run;
 }
 
@@ -73,6 +75,42 @@ TEST_CASE("all broken bounds are named, with the line", "[budget]") {
   CHECK_THAT(check.results[2].sentence, Catch::Contains("cow-refcount: Reading copies."));
   CHECK(check.results[3].outcome == BoundOutcome::kKept);
   CHECK(CheckSentence(check) == "Broken: 3 of 5 bounds.");
+}
+
+TEST_CASE("a broken bound names the line of what it bounds, and its share", "[budget]") {
+  const auto broken = [](std::vector<Diagnosis> diagnoses, Figure figure) {
+    RunFigures run = Recording(30 * kMiB);
+    run.diagnoses = std::move(diagnoses);
+    run.figures[static_cast<size_t>(figure)] = 30 * kMiB;
+    Bound bound = Copied("20MiB");
+    bound.figure = figure;
+    return Check(run, {.bounds = {bound}}, {});
+  };
+  const auto line = [&](std::vector<Diagnosis> diagnoses, Figure figure) {
+    const CheckResult check = broken(std::move(diagnoses), figure);
+    REQUIRE(check.outcome == BoundOutcome::kBroken);
+    return check.results[0].culprit ? check.results[0].culprit->frame.line : 0;
+  };
+  const auto at = [](const char* id, int number) {
+    return Diagnosis{.id = id, .culprit = Culprit{.frame = {"a.py", "f", number}, .share = 0.06}};
+  };
+  const Diagnosis copies = at("cow-refcount", 3), growth = at("new-memory-growth", 5),
+                  trainer = at("trainer-growth", 7), pickled = {.id = "pickled-arguments"},
+                  before = at("before-attach", 3);
+  CHECK(line({growth, copies}, Figure::kCopied) == 3);
+  CHECK(line({growth, copies}, Figure::kCopiedPerBatch) == 3);
+  CHECK(line({growth}, Figure::kCopied) == 0);
+  CHECK(line({growth, copies}, Figure::kPrivatePeak) == 5);
+  CHECK(line({copies, growth}, Figure::kPrivatePeak) == 3);
+  CHECK(line({pickled, copies}, Figure::kPrivatePeak) == 0);
+  CHECK(line({trainer, copies}, Figure::kPrivatePeak) == 0);
+  CHECK(line({before, copies}, Figure::kPrivatePeak) == 0);
+  CHECK(line({copies, growth}, Figure::kShmPeak) == 0);
+  const std::string text = CheckText(Recording(30 * kMiB), broken({copies}, Figure::kCopied));
+  CHECK_THAT(text, Catch::Contains("\n             cow-refcount: about 6 % of it at a.py:3 in f\n"));
+  CHECK_THAT(CheckGithub(broken({copies}, Figure::kCopied)),
+             Catch::Contains("::error file=a.py,line=3::cowprof: 20MiB: copied is 30.0 MiB, ") &&
+                 Catch::Contains("; cow-refcount: about 6 %25 of it at a.py:3 in f"));
 }
 
 TEST_CASE("a recording that missed a part can break a bound, and keep none", "[budget]") {
