@@ -34,6 +34,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     for mark, text in _MARKS.items():
         config.addinivalue_line("markers", "{}: {}".format(mark, text))
+    # Tests may change the folder.
+    for name in ("cowprof_save", "cowprof_baseline"):
+        if getattr(config.option, name):
+            setattr(config.option, name, os.path.realpath(getattr(config.option, name)))
+    if os.environ.get("COWPROF"):
+        os.environ["COWPROF"] = os.path.abspath(os.environ["COWPROF"])
+    if config.option.cowprof_save and config.option.cowprof_save == config.option.cowprof_baseline:
+        raise pytest.UsageError("--cowprof-save and --cowprof-baseline are the same folder: recordings would replace the baseline before they are "
+                                "compared with it; save to another folder")
 
 
 def file_of(test: str) -> str:
@@ -95,10 +104,9 @@ def _wants_recording(item: pytest.Item) -> bool:
     return any(item.get_closest_marker(name) for name in (*_BOUNDS, "cowprof")) or "cowprof_report" in getattr(item, "fixturenames", ())
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before fixtures are set up: they may start workers. Skips where the counts would not be exact."""
-    if not _wants_recording(item) or any(mark.name == "skip" for mark in item.iter_markers()):
+    """Before fixtures are set up, which may start workers. Not tryfirst, as pytest's own skipping is. Skips where the counts would not be exact."""
+    if not _wants_recording(item):
         return
     recorded = _Recorded(item)
     setattr(item, _KEY, recorded)

@@ -62,7 +62,7 @@ def kinds(outcomes):
 def check_all(outcomes, **others):
     assert kinds(outcomes) == {"kept": "passed", "broken": "failure", "no_worker": "failure", "before_late": "passed", "late": "failure",
                                "worker_that_failed": "failure", "no_unit": "failure", "no_size": "error", "failure_of_its_own": "failure",
-                               "without_anything": "passed", **others}, list(outcomes.items())
+                               "skipif": "skipped", "without_anything": "passed", **others}, list(outcomes.items())
     assert BYTES <= int(outcomes["kept"].properties["cowprof_copied_bytes"]) <= BYTES + (1 << 20)
     assert BYTES <= int(outcomes["kept"].properties["cowprof_peak_private_bytes"]) <= BYTES + (2 << 20)
     assert outcomes["kept"].properties["cowprof_exactness"] == "exact" and outcomes["kept"].properties["cowprof_verdict"]
@@ -114,9 +114,18 @@ def test_without_root_all_is_skipped_but_what_needs_no_exact_count(run, nobodys_
 
 def test_a_recorder_that_does_not_start_is_no_reason_to_skip_what_was_to_be_judged_or_saved(run, tmp_path):
     missing = {"COWPROF": str(tmp_path / "missing")}
-    outcomes = run("-k", "kept or report", environment=missing)
-    assert kinds(outcomes) == {"kept": "error", "report": "skipped"} and "is not a program" in outcomes["kept"].message, outcomes
+    outcomes = run("-k", "kept or report or skipif", environment=missing)
+    assert kinds(outcomes) == {"kept": "error", "report": "skipped", "skipif": "skipped"} and outcomes["skipif"].message == "no GPU", outcomes
+    assert "is not a program" in outcomes["kept"].message, outcomes
     assert kinds(run("-k", "recorded", f"--cowprof-save={tmp_path}/saved", environment=missing)) == {"recorded": "error"}
+
+
+def test_recordings_are_not_saved_over_the_baseline(tmp_path):
+    (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")
+    (tmp_path / "link").symlink_to("baseline")
+    done = subprocess.run([harness.PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "-p", "cowprof.pytest_plugin", "--cowprof-save=baseline", "--cowprof-baseline=link"],
+                          cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(harness.REPOSITORY / "python")}, capture_output=True, text=True, check=False, timeout=harness.DEADLINE)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR and "are the same folder" in done.stderr, done
 
 
 @pytest.mark.slow
@@ -124,9 +133,11 @@ def test_a_baseline(run, tmp_path):
     baseline = tmp_path / "baseline"
     options = ("-k", "kept or recorded or report")
     passed = {"kept": "passed", "report": "passed", "recorded": "passed"}
-    assert kinds(run(*options, f"--cowprof-save={baseline}")) == passed
+    # Relative paths, which are those of the folder that pytest was started in.
+    relative = {"COWPROF": os.path.relpath(harness.COWPROF, tmp_path)}
+    assert kinds(run(*options, "--cowprof-save=baseline", environment=relative)) == passed
     assert len(list(baseline.glob("test_samples.py_test_*.json"))) == 3
-    same = run(*options, f"--cowprof-baseline={baseline}")
+    same = run(*options, "--cowprof-baseline=baseline", environment=relative)
     assert kinds(same) == passed, list(same.values())
     grown = run(*options, f"--cowprof-baseline={baseline}", environment={"SAMPLES_GROW": "1"})
     assert kinds(grown) == {**passed, "recorded": "failure"}, list(grown.values())
