@@ -130,34 +130,37 @@ RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& fi
   const ProcessModel* target = model.target();
   const uint64_t page_bytes = model.info.page_bytes;
   const Totals& workers = findings.workers;
-  RunFigures of = {.path = path,
-                   .command = model.info.command,
-                   .complete = complete,
-                   .from_start = absl::c_none_of(
-                       model.processes,
-                       [](const ProcessModel& process) { return process.is_worker() && process.before_attach_bytes; }),
-                   .to_end = target != nullptr && target->ended,
-                   .death = DeathIn(model, findings),
-                   .exactness = model.info.exactness,
-                   .rung = model.info.rung,
-                   .start_method = StartMethodOf(model),
-                   .workers = SlotsOf(model).configured.value_or(model.most_living_workers),
-                   .batches = BatchesOf(model),
-                   .unseen_batches = UnseenBatchesOf(model),
-                   .several_epochs = absl::c_any_of(
-                       model.processes, [](const ProcessModel& process) { return process.batches_before > 0; }),
-                   .duration = model.t,
-                   .page_bytes = page_bytes,
-                   .losses = model.losses,
-                   .workers_apart = WorkersOf(model),
-                   .ranks_apart = RanksOf(model),
-                   .limits = model.limits,
-                   .causes = workers.causes,
-                   .diagnoses = findings.diagnoses,
-                   .remedies = findings.remedies,
-                   .sentence = findings.headline.sentence,
-                   .without = model.info.without,
-                   .shm_seen = model.shm.has_value()};
+  const Slots slots = SlotsOf(model);
+  RunFigures of = {
+      .path = path,
+      .command = model.info.command,
+      .complete = complete,
+      .from_start = absl::c_none_of(
+          model.processes,
+          [](const ProcessModel& process) { return process.is_worker() && process.before_attach_bytes; }),
+      .to_end = target != nullptr && target->ended,
+      .death = DeathIn(model, findings),
+      .exactness = model.info.exactness,
+      .rung = model.info.rung,
+      .start_method = StartMethodOf(model),
+      .workers = slots.configured ? *slots.configured * std::max<uint64_t>(slots.ranks, 1) : model.most_living_workers,
+      .ranks = slots.ranks,
+      .batches = BatchesOf(model),
+      .unseen_batches = UnseenBatchesOf(model),
+      .several_epochs =
+          absl::c_any_of(model.processes, [](const ProcessModel& process) { return process.batches_before > 0; }),
+      .duration = model.t,
+      .page_bytes = page_bytes,
+      .losses = model.losses,
+      .workers_apart = WorkersOf(model),
+      .ranks_apart = RanksOf(model),
+      .limits = model.limits,
+      .causes = workers.causes,
+      .diagnoses = findings.diagnoses,
+      .remedies = findings.remedies,
+      .sentence = findings.headline.sentence,
+      .without = model.info.without,
+      .shm_seen = model.shm.has_value()};
   for (const ProcessModel& process : model.processes) {
     if (!IsMember(process)) continue;
     of.ends_known &= !process.ended || process.exit;

@@ -58,7 +58,8 @@ struct RunFigures {
   std::string rung;
   std::string python;           // "3.13"; "": none
   std::string start_method;     // "fork", "spawn", "forkserver"; "none": no worker
-  uint64_t workers = 0;         // configured or, where that is not known, that lived at once
+  uint64_t workers = 0;         // of all ranks: configured or, where that is not known, that lived at once
+  uint64_t ranks = 0;           // 0: no launcher
   Count batches;                // that the workers were seen to begin, at least; absent: not a DataLoader's
   uint64_t unseen_batches = 0;  // about as many more may have begun between the last look at a worker and its end
   bool several_epochs = false;  // in one worker: about how many of its batches were not seen is not known

@@ -76,7 +76,7 @@ TEST_CASE("several recordings of a side spread the interval", "[comparison]") {
 }
 
 TEST_CASE("what differs between the runs forbids to compare them", "[comparison]") {
-  const RunFigures a = Recording("a.json", 500 * kMiB, 520 * kMiB);
+  RunFigures a = Recording("a.json", 500 * kMiB, 520 * kMiB);
   const auto obstacle = [&](const std::function<void(RunFigures*)>& change) {
     RunFigures b = Recording("b.json", 30 * kMiB, 50 * kMiB);
     change(&b);
@@ -99,6 +99,11 @@ TEST_CASE("what differs between the runs forbids to compare them", "[comparison]
   CHECK(obstacle([](RunFigures* b) { b->losses.records_dropped = 1; }) ==
         "b.json lacks 1 sample that could not be written: its peaks may be too low.");
   CHECK_THAT(obstacle([](RunFigures* b) { b->page_bytes = 16384; }), Catch::Contains("16.0 KiB"));
+  a.ranks = 2;
+  CHECK(obstacle([](RunFigures* b) {
+          b->ranks = 4;
+          b->workers = 8;
+        }) == "a.json has 2 ranks, b.json 4.");
 }
 
 TEST_CASE("the last batches of each worker may not have been seen", "[comparison]") {

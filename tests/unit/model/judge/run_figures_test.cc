@@ -21,10 +21,13 @@ TEST_CASE("a rank has the private memory of its workers only if that of each is 
   }
   Run run;
   Append(start, &run);
+  Append({.t = absl::Seconds(2), .events = {{.index = 1, .what = DutyFound{.configured = 4u}}}}, &run);
   run.model.processes[3].peak_private_bytes = 30 << 20;
   run.model.processes[4].peak_private_bytes = 40 << 20;
   run.model.processes[5].peak_private_bytes = std::nullopt;
   const RunFigures figures = FiguresOf("run.json", run, Judge(run), /*complete=*/true);
+  CHECK(figures.ranks == 2);
+  CHECK(figures.workers == 8);  // 4 of each
   REQUIRE(figures.ranks_apart.size() == 2);
   CHECK(figures.ranks_apart[0].private_peak == 30 << 20);
   CHECK(figures.ranks_apart[1].private_peak == std::nullopt);
