@@ -12,6 +12,7 @@ const MODELS = dirname(require.resolve("kubernetes-models"));
 const FOLDER = new URL("../../share/kubernetes/", import.meta.url);
 const SCHEMAS = {
   "v1 Namespace": "IoK8sApiCoreV1Namespace",
+  "v1 PersistentVolumeClaim": "IoK8sApiCoreV1PersistentVolumeClaim",
   "apps/v1 DaemonSet": "IoK8sApiAppsV1DaemonSet",
   "batch/v1 Job": "IoK8sApiBatchV1Job",
   container: "IoK8sApiCoreV1EphemeralContainer",
