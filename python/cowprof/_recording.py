@@ -9,7 +9,7 @@ import tempfile
 import time
 import warnings
 from types import TracebackType
-from typing import IO, Any, Callable, Dict, List, Optional, Set, Tuple, Type, Union
+from typing import IO, Any, Callable, Dict, List, Optional, Tuple, Type, Union
 
 from cowprof import _program
 from cowprof._program import CowprofError
@@ -20,7 +20,7 @@ _OWN_OPTIONS = {"attach", "output", "quiet", "live"}
 _YAMA = "/proc/sys/kernel/yama/ptrace_scope"
 _PR_SET_PTRACER = 0x59616D61
 
-_readable_by: Set[int] = set()  # pids whose descendants may read this process's memory, and that of those it forks
+_readable_by: List[int] = []  # pids whose descendants may read this process's memory, and that of those it forks; one for each recording
 _prctl: Optional[Callable[..., int]] = None
 
 
@@ -41,7 +41,7 @@ def _yama_asks() -> bool:
 
 
 def _let_read() -> None:
-    for pid in _readable_by:
+    for pid in dict.fromkeys(_readable_by):
         if _prctl is not None:
             _prctl(_PR_SET_PTRACER, pid, 0, 0, 0)
 
@@ -49,7 +49,7 @@ def _let_read() -> None:
 def _let_descendants_read(pid: int) -> None:
     """Lets cowprof, a child of this process, read its memory and that of those it forks, to which the permission is not handed on."""
     global _prctl
-    _readable_by.add(pid)
+    _readable_by.append(pid)
     if _prctl is None:
         _prctl = ctypes.CDLL(None).prctl
         _prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4  # type: ignore[attr-defined]
@@ -90,6 +90,7 @@ class Recording:
         self._words = words_of(options)
         self._attach_seconds = attach_seconds
         self._pid = 0  # of the process that started it
+        self._lets_read = False
         self._reader: Optional["subprocess.Popen[bytes]"] = None
         self._said: Optional[IO[bytes]] = None
         self._header: Dict[str, Any] = {}
@@ -106,6 +107,7 @@ class Recording:
         self._pid, self._report = os.getpid(), None
         if _yama_asks():
             _let_descendants_read(self._pid)
+            self._lets_read = True
         self._said = tempfile.TemporaryFile()
         command = [program, "--attach={}".format(self._pid), "--output={}".format(str(self.path).replace("%", "%%")), "--quiet", *self._words]
         # A session of its own: Ctrl-C is for the program, which stops the recording when it ends.
@@ -155,9 +157,12 @@ class Recording:
             self._reader.wait()
         if self._said is not None:
             self._said.close()
-        if self._pid in _readable_by:
-            _readable_by.discard(self._pid)
-            if _prctl is not None:
+        if self._lets_read:
+            self._lets_read = False
+            _readable_by.remove(self._pid)
+            if _readable_by:
+                _let_read()
+            elif _prctl is not None:
                 _prctl(_PR_SET_PTRACER, 0, 0, 0, 0)
         self._reader = self._said = None
 

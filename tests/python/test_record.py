@@ -181,6 +181,12 @@ def test_where_yama_asks_the_process_and_its_workers_let_it_read(monkeypatch, tm
         os._exit(0)
     os.waitpid(child, 0)
     assert asked.read_text() == before
+    # Of two recordings the one that ends first withdraws nothing.
+    with cowprof.record(tmp_path / "run.json"):
+        with cowprof.record(tmp_path / "inner.json"):
+            pass
+        assert withdrawn not in asked.read_text()[len(before):]
+    assert asked.read_text().splitlines()[-1] == f"{os.getpid()} {withdrawn}"
 
 
 # ---- The end of a growing file ----
