@@ -50,7 +50,7 @@ std::map<std::string, std::vector<pid_t>> PythonsNotRead(const ProcFs& proc, con
   return pids;
 }
 
-Json PythonsNotReadJson(const std::map<std::string, std::vector<pid_t>>& pids) {
+Json ByWhyJson(const std::map<std::string, std::vector<pid_t>>& pids) {
   Json rows = Json::array();
   for (const auto& [why, processes] : pids) rows.push_back({{"pids", processes}, {"why", why}});
   return rows;
@@ -73,6 +73,10 @@ int FindHang(const Options& options) {
   if (absl::Status status = CheckTarget(proc, options.pid); !status.ok()) return Fail(kNoProcess, status.message());
   const std::vector<pid_t> family = FamilyOf(proc, options.pid);
   const ThreadsLook before = LookAtThreads(proc, family);
+  if (before.processes.empty() && before.not_permitted.empty() && !before.not_looked_at.empty()) {
+    return Fail(kHostCannot, absl::StrCat("can't see what the threads of process ", options.pid,
+                                          " wait for: ", before.not_looked_at.begin()->first));
+  }
   if (before.processes.empty()) {
     return Fail(kNoProcess, absl::StrCat("can't see what the threads of process ", options.pid,
                                          " wait for (/proc/PID/task/TID/syscall); ",
@@ -92,7 +96,8 @@ int FindHang(const Options& options) {
                        {"processes", before.processes.size()},
                        {"threads", threads},
                        {"not_permitted", before.not_permitted},
-                       {"python_not_read", PythonsNotReadJson(not_read)},
+                       {"not_looked_at", ByWhyJson(before.not_looked_at)},
+                       {"python_not_read", ByWhyJson(not_read)},
                        {"hangs", HangsJson(hangs)}};
     text = absl::StrCat(Dump(json, 2), "\n");
   } else {
@@ -102,6 +107,9 @@ int FindHang(const Options& options) {
                           before.processes.size() == 1 ? " process" : " processes", " with ", Plural(threads, "thread"),
                           ".\n");
     }
+    for (const auto& [why, pids] : before.not_looked_at)
+      absl::StrAppend(&text, "Not looked at: ", absl::StrJoin(pids, ", "), " (", why,
+                      "). A hang there is not found.\n");
     text += PythonsNotReadText(not_read);
     if (!before.not_permitted.empty())
       absl::StrAppend(&text, "Not permitted to read ", absl::StrJoin(before.not_permitted, ", "), ": ",

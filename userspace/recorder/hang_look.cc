@@ -160,8 +160,12 @@ ThreadsLook LookAtThreads(const ProcFs& proc, const std::vector<pid_t>& pids) {
   ThreadsLook look;
   for (const pid_t pid : pids) {
     absl::StatusOr<ThreadWaits> waits = ReadThreadWaits(proc, pid);
-    if (absl::IsPermissionDenied(waits.status())) look.not_permitted.push_back(pid);
-    if (waits.ok()) look.processes[pid] = std::move(waits->threads);
+    if (waits.ok())
+      look.processes[pid] = std::move(waits->threads);
+    else if (absl::IsPermissionDenied(waits.status()))
+      look.not_permitted.push_back(pid);
+    else if (!absl::IsNotFound(waits.status()) && proc.ReadStat(pid).ok())  // it has not just ended
+      look.not_looked_at[std::string(waits.status().message())].push_back(pid);
   }
   return look;
 }

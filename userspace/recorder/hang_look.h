@@ -5,6 +5,8 @@
 
 #include <sys/types.h>
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -16,10 +18,11 @@
 
 namespace cowprof {
 
-// One look at the threads of some processes. Those that are gone, or have too many threads, are left out.
+// One look at the threads of some processes. Those that are gone are left out.
 struct ThreadsLook {
   absl::flat_hash_map<pid_t, std::vector<ThreadWait>> processes;
   std::vector<pid_t> not_permitted;
+  std::map<std::string, std::vector<pid_t>> not_looked_at;  // by why
 };
 ThreadsLook LookAtThreads(const ProcFs& proc, const std::vector<pid_t>& pids);
 

@@ -39,8 +39,8 @@ bool IsPrivate(const std::vector<Mapping>& mappings, uint64_t address) {
   return found != mappings.end() && found->begin <= address && !found->shared;
 }
 
-absl::Status TooManyThreads(pid_t pid) {
-  return absl::ResourceExhaustedError(absl::StrCat("process ", pid, " has more than ", kMaxThreads, " threads"));
+absl::Status TooManyThreads() {
+  return absl::ResourceExhaustedError(absl::StrCat("more than ", kMaxThreads, " threads"));
 }
 
 }  // namespace
@@ -98,10 +98,11 @@ absl::StatusOr<ThreadWaits> ReadThreadWaits(const ProcFs& proc, pid_t pid) {
   ThreadWaits waits;
   std::error_code failed;
   std::optional<std::vector<Mapping>> mappings;
+  bool shows_calls = false;
   for (const auto& entry : std::filesystem::directory_iterator(proc.PathOf(pid, "task"), failed)) {
     ThreadWait thread;
     if (!absl::SimpleAtoi(entry.path().filename().string(), &thread.tid)) continue;
-    if (waits.threads.size() == kMaxThreads) return TooManyThreads(pid);
+    if (waits.threads.size() == kMaxThreads) return TooManyThreads();
     const auto read = [&](absl::string_view file) {
       return proc.ReadFile(pid, absl::StrCat("task/", thread.tid, "/", file));
     };
@@ -124,6 +125,7 @@ absl::StatusOr<ThreadWaits> ReadThreadWaits(const ProcFs& proc, pid_t pid) {
     const bool asks = MayBeTold(status.caught, true) && !MayBeTold(status.caught, false);
     const absl::StatusOr<std::string> children = asks ? read("children") : std::string();
     waits.may_be_told |= MayBeTold(status.caught, !children.ok() || !children->empty());
+    shows_calls |= syscall.ok();
     const std::optional<SyscallState> state = syscall.ok() ? ParseSyscall(*syscall) : std::nullopt;
     if (state) {
       thread.stack_pointer = state->stack_pointer;
@@ -136,6 +138,7 @@ absl::StatusOr<ThreadWaits> ReadThreadWaits(const ProcFs& proc, pid_t pid) {
     waits.threads.push_back(std::move(thread));
   }
   if (waits.threads.empty()) return absl::NotFoundError(absl::StrCat("no process ", pid));
+  if (!shows_calls) return absl::UnimplementedError("this kernel has no /proc/PID/task/TID/syscall");
   std::sort(waits.threads.begin(), waits.threads.end(),
             [](const ThreadWait& a, const ThreadWait& b) { return a.tid < b.tid; });
   return waits;
@@ -148,7 +151,7 @@ absl::StatusOr<std::vector<ThreadGlance>> GlanceAtThreads(const ProcFs& proc, pi
     ThreadGlance thread;
     const std::string name = entry.path().filename().string();
     if (!absl::SimpleAtoi(name, &thread.tid)) continue;
-    if (threads.size() == kMaxThreads) return TooManyThreads(pid);
+    if (threads.size() == kMaxThreads) return TooManyThreads();
     const std::string folder = absl::StrCat("task/", name, "/");
     const absl::StatusOr<std::string> syscall = proc.ReadFile(pid, absl::StrCat(folder, "syscall"));
     if (absl::IsPermissionDenied(syscall.status())) return syscall.status();

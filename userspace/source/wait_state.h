@@ -46,7 +46,8 @@ TaskStatus ParseTaskStatus(absl::string_view text);
 // runs only in a process with children.
 bool MayBeTold(uint64_t caught, bool has_children);
 
-// One look at all threads, by tid; at most 4,096. NotFound: the process is gone. PermissionDenied.
+// One look at all threads, by tid; at most 4,096 (ResourceExhausted). NotFound: the process is gone. PermissionDenied.
+// Unimplemented: no thread's system call is shown.
 struct ThreadWaits {
   std::vector<ThreadWait> threads;
   bool may_be_told = false;
