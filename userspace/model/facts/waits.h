@@ -91,7 +91,7 @@ struct WaitingProcess {
   bool forked = false;       // and has not called exec since
   bool may_be_told = false;  // it catches signals whose handler could release something: any but SIGINT and faults
   std::vector<WaitingThread> threads;
-  std::vector<WaitForChildren> victims;  // ancestors that wait for it
+  std::vector<WaitForChildren> victims;  // what its parent waits for meanwhile
 };
 
 }  // namespace cowprof

@@ -65,7 +65,7 @@ Diagnosis ForkHang(const Facts& facts) {
     if (hung.size() <= kMostTold) AddEvidence(process, &diagnosis);
     for (const Hang& hang : process.hangs) {
       for (const WaitForChildren& victim : hang.victims) {
-        std::string text = absl::StrCat("its victim: ", VictimText(victim));
+        std::string text = absl::StrCat("meanwhile ", VictimText(victim));
         if (!absl::c_linear_search(victims, text)) victims.push_back(std::move(text));
       }
       if (hang.fix.empty()) continue;

@@ -36,8 +36,7 @@ std::string HangsText(absl::Span<const Hang> hangs) {
       absl::StrAppend(&out, "  ", HolderText(*hang.holder),
                       hang.holder->still_holds ? ", which still holds it:\n" : ":\n", StackText(hang.holder->stack));
     }
-    for (const WaitForChildren& victim : hang.victims)
-      absl::StrAppend(&out, "  its victim: ", VictimText(victim), "\n");
+    for (const WaitForChildren& victim : hang.victims) absl::StrAppend(&out, "  meanwhile ", VictimText(victim), "\n");
     if (!hang.fix.empty()) absl::StrAppend(&out, "  do: ", Printable(hang.fix, 600), "\n");
     absl::StrAppend(&out, "\n");
   }

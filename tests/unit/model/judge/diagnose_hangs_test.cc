@@ -56,7 +56,7 @@ TEST_CASE("fork-hang says who waits for what, since when, by which rule, and who
   for (const char* part : {"found at 4.0 s of the recording; it began to wait at 2.0 s at the earliest",
                            "without timeout", "threading.py:320 in Condition.wait, called by train.py:31 in load_batch",
                            "libc.so.6: sem_wait", "the parent's thread 1005 (stats) held it when it was found",
-                           "its victim: process 1000 waits for Pool.join() at /srv/train.py:60 in main",
+                           "meanwhile process 1000 waits for Pool.join() at /srv/train.py:60 in main",
                            "Start the workers before the threads that take this lock."}) {
     INFO(part << " in\n" << text);
     CHECK(text.find(part) != std::string::npos);
