@@ -8,6 +8,8 @@
 [ -n "$COWPROF_DIR" ] && [ -n "$SLURM_STEP_ID" ] && [ -n "$SLURM_TASK_PID" ] || exit 0
 mkdir -p "$COWPROF_DIR" || exit 0
 name=$COWPROF_DIR/$SLURM_JOB_ID.$SLURM_STEP_ID-$SLURM_PROCID
+# A job that is requeued has the same name as before.
+[ ! -f "$name.json" ] || mv -f "$name.json" "$name.json.old"
 # In --output a percent sign is written twice.
 output=$(printf '%s.json\n' "$name" | sed 's/%/%%/g')
 setsid "${COWPROF:-cowprof}" --attach "$SLURM_TASK_PID" --quiet --output "$output" </dev/null >/dev/null 2>"$name.log" &

@@ -219,6 +219,16 @@ def test_the_task_prolog_takes_a_folder_with_a_percent_sign(tmp_path):
     harness.wait_until(lambda: harness.last_record(recording).get("reason") == "target ended", "the end of the recording")
 
 
+def test_the_task_prolog_of_a_requeued_job_leaves_no_old_recording(tmp_path):
+    """Of a recorder that fails the epilog would report it, and of one that begins the prolog would take it for the new one."""
+    old = tmp_path / "4711.0-1.json"
+    old.write_text("the run before")
+    environment = {**os.environ, "COWPROF": "/bin/false", "COWPROF_DIR": str(tmp_path), "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0",
+                   "SLURM_PROCID": "1", "SLURM_TASK_PID": str(os.getpid())}
+    subprocess.run([harness.REPOSITORY / "share" / "slurm" / "task_prolog.sh"], env=environment, check=True, timeout=harness.DEADLINE)
+    assert not old.exists() and (tmp_path / "4711.0-1.json.old").read_text() == "the run before"
+
+
 @pytest.mark.slow
 def test_task_prolog_and_epilog_say_in_the_jobs_log_why_a_rank_died(tmp_path_factory, tmp_path):
     """The workers of rank 1 are killed in their cgroup; rank 0 is well but for its copies."""
