@@ -36,6 +36,7 @@ class MetricsTally {
   void Update(const RunModel& model, const Totals& workers);
 
   // Of all workers, each the highest value of all updates: a process that turns out to be no worker takes nothing off.
+  // Causes together are at most copies().
   uint64_t starts() const { return starts_; }
   Count copies() const { return copies_; }
   const std::optional<CauseCounts>& causes() const { return causes_; }

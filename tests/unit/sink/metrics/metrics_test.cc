@@ -178,6 +178,17 @@ TEST_CASE("metrics: sums over workers do not fall when one turns out to be none"
   check(1);
 }
 
+TEST_CASE("metrics: a copy of which another cause is found later is counted once") {
+  Job job;
+  Sample sample = TwoWorkers();
+  sample.processes = {RowWithCopies(0, 1), RowByCause(1, {{Cause::kData, 10}}), RowByCause(2, {})};
+  job.Tick(std::move(sample));
+  CHECK(job.Says("cowprof_copied_bytes_total{job_id=\"job-7\",rank=\"3\",cause=\"data\"} 40960"));
+  job.Tick({.t = absl::Seconds(3), .processes = {RowByCause(1, {{Cause::kData, 4}, {Cause::kRefcount, 8}})}});
+  CHECK(job.Says("cowprof_copied_bytes_total{job_id=\"job-7\",rank=\"3\",cause=\"data\"} 40960"));
+  CHECK(job.Says("cowprof_copied_bytes_total{job_id=\"job-7\",rank=\"3\",cause=\"refcount\"} 8192"));
+}
+
 TEST_CASE("metrics: a label's value can hold anything") {
   CHECK(EscapeLabel("a\"b\\c\nd") == "a\\\"b\\\\c\\nd");
   CHECK(EscapeLabel("\xff\xc3") == "\\\\xff\\\\xc3");
