@@ -57,6 +57,16 @@ def consumer(script, packages, *arguments):
     return [json.loads(line) for line in done.stdout.split("\n") if line]
 
 
+def test_a_recording_without_copies_is_said_to_have_no_stacks(recording, tmp_path):
+    document = harness.load_json(recording.path)
+    document["records"] = [record for record in document["records"] if record["type"] != "sample"]
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(document))
+    for form, said in {"pprof": True, "speedscope": True, "folded": True, "csv": False}.items():
+        done = harness.run_cowprof("export", form, path)
+        assert done.returncode == 0 and done.stderr == (f"cowprof: no copies were counted in {path}: the export has no stacks\n" if said else ""), (form, done)
+
+
 def of_types(report):
     """Copies by type, as far as the report names one."""
     return {row["type"]: row["copies"] for row in report["by_type"]}

@@ -7,7 +7,9 @@
 #include "absl/strings/strip.h"
 #include "cli/commands.h"
 #include "cli/fleet_files.h"
+#include "model/format.h"
 #include "posix/output_file.h"
+#include "sink/export/copies.h"
 #include "sink/export/perfetto_trace.h"
 #include "timeline/timeline_file.h"
 
@@ -26,6 +28,9 @@ absl::StatusOr<std::string> Exported(ExportFormat format, const std::string& tim
                                 if (format == ExportFormat::kPerfetto) trace.Add(sample, raised, run.model);
                               }});
   if (!contents.ok()) return contents.status();
+  const bool of_stacks = format != ExportFormat::kPerfetto && format != ExportFormat::kCsv;
+  if (of_stacks && CopiesOf(run.model).empty())
+    Fail(kDone, absl::StrCat("no copies were counted in ", Printable(timeline, 400), ": the export has no stacks"));
   switch (format) {
     case ExportFormat::kPprof:
       return PprofProfile(run.model);
