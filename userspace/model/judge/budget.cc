@@ -192,10 +192,7 @@ std::string WhyUnseen(const RunFigures& run, absl::string_view id) {
                                   : id == "pickle-failure"    ? "start-methods"
                                   : id == "pickled-arguments" ? "stacks"
                                                               : "causes";
-    for (const absl::string_view name : {absl::string_view("causes"), own}) {
-      if (absl::c_linear_search(run.without, name)) return absl::StrCat("it was recorded with --without ", name);
-    }
-    if (!run.python_problem.empty()) return absl::StrCat("Python was not read: ", Printable(run.python_problem, 200));
+    if (std::string why = WhyMissing(run, own); !why.empty()) return why;
     if (id == "pickled-arguments" && run.exactness == Exactness::kPageMap) return "the page map has no stacks";
   }
   if (is({"new-memory-growth", "gc-disabled", "private-by-spawn", "pickled-arguments"}) &&

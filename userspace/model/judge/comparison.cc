@@ -109,6 +109,9 @@ std::vector<PartChange> PartsChanged(absl::Span<const RunFigures> a, absl::Span<
   return sorted;
 }
 
+// Why a recording has no lines and types; "": it has them, or nothing was copied.
+std::string WhyUnnamed(const RunFigures& run) { return run.lines.empty() ? WhyMissing(run, "stacks") : ""; }
+
 // Which of A's remedies B has. B's program is not read: another start method shows; that the collector copies less
 // while reference counts copy as before, too; otherwise it is taken for the one that moves items out of objects. "":
 // none.
@@ -211,8 +214,20 @@ Comparison Compare(absl::Span<const RunFigures> a, absl::Span<const RunFigures> 
     FigureChange row = ChangeOf(figure, a, b);
     if (row.a || row.b) of.figures.push_back(row);
   }
-  of.lines = PartsChanged(a, b, &RunFigures::lines);
-  of.types = PartsChanged(a, b, &RunFigures::types);
+  // What one recording could not see is not gone in it.
+  const RunFigures* unlike = nullptr;
+  for (const auto& side : {a, b}) {
+    for (const RunFigures& run : side) {
+      if (WhyUnnamed(run) != WhyUnnamed(first)) unlike = WhyUnnamed(run).empty() ? &first : &run;
+    }
+  }
+  if (unlike != nullptr) {
+    of.notes.push_back(absl::StrCat("Lines and types are not compared: those of ", Printable(unlike->path),
+                                    " are not known: ", WhyUnnamed(*unlike), "."));
+  } else {
+    of.lines = PartsChanged(a, b, &RunFigures::lines);
+    of.types = PartsChanged(a, b, &RunFigures::types);
+  }
   if (!of.obstacles.empty()) return of;
   const FigureChange* peak = of.Find(Figure::kPrivatePeak);
   const FigureChange* copied = of.Find(Figure::kCopied);

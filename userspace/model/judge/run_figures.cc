@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "model/facts/ended_aggregate.h"
 #include "model/facts/roles.h"
+#include "model/format.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -183,6 +184,13 @@ RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& fi
   of.lines = PartsOf(findings.of_workers.by_line, findings.of_workers.blame, page_bytes);
   of.types = PartsOf(findings.of_workers.by_type, findings.of_workers.blame, page_bytes);
   return of;
+}
+
+std::string WhyMissing(const RunFigures& run, absl::string_view part) {
+  for (const absl::string_view name : {absl::string_view("causes"), part}) {
+    if (absl::c_linear_search(run.without, name)) return absl::StrCat("it was recorded with --without ", name);
+  }
+  return run.python_problem.empty() ? "" : absl::StrCat("Python was not read: ", Printable(run.python_problem, 200));
 }
 
 }  // namespace cowprof

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "model/facts/enum_names.h"
 #include "model/judge/findings.h"
@@ -88,6 +89,10 @@ struct RunFigures {
 };
 // `path` names the recording for a reader.
 RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& findings, bool complete);
+
+// Why the recording lacks what Python tells: causes, or the other part, were left out by --without, or Python was not
+// read. "": it has it.
+std::string WhyMissing(const RunFigures& run, absl::string_view part);
 
 // Each worker that the model lists.
 std::vector<MemberFigures> WorkersOf(const RunModel& model);

@@ -165,6 +165,32 @@ TEST_CASE("lines are matched by function, and only certain changes are called so
   CHECK_FALSE(of.lines[1].certain());
 }
 
+TEST_CASE("lines that one recording could not see are neither gone nor new", "[comparison]") {
+  RunFigures a = Recording("a.json", 500 * kMiB, 520 * kMiB), b = Recording("b.json", 900 * kMiB, 920 * kMiB);
+  a.lines[{"train.py", "__getitem__", ""}] = {.bytes = 400 << 20, .numbers = {12}};
+  a.types[{"", "str", ""}] = {.bytes = 400 << 20};
+  CHECK(Compare({a}, {b}).lines.size() == 1);  // b copies, and none of it there
+  const auto compare = [](const RunFigures& one, const RunFigures& other) {
+    const Comparison of = Compare({one}, {other});
+    CHECK(of.lines.empty());
+    CHECK(of.types.empty());
+    CHECK(of.verdict);
+    REQUIRE(of.notes.size() == 1);
+    return of.notes[0];
+  };
+  b.without = {"stacks"};
+  const std::string note =
+      "Lines and types are not compared: those of b.json are not known: it was recorded with --without stacks.";
+  CHECK(compare(a, b) == note);
+  CHECK(compare(b, a) == note);
+  b.without = {};
+  b.python_problem = "it is no CPython";
+  CHECK_THAT(compare(a, b), Catch::EndsWith("b.json are not known: Python was not read: it is no CPython."));
+  a.lines.clear();
+  a.python_problem = b.python_problem;
+  CHECK(Compare({a}, {b}).notes.empty());
+}
+
 TEST_CASE("the prediction is that of the remedy that shows", "[comparison]") {
   RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB), b = Recording("b", 100 * kMiB, 120 * kMiB);
   a.remedies = {{.id = "serialise", .saves = Estimate{300 * kMiB, 380 * kMiB, 410 * kMiB}},
