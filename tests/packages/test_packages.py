@@ -136,6 +136,16 @@ def test_the_unit_can_give_metrics_by_the_drop_in(options, tmp_path):
     assert ("may send UNIX signals" in said) == (options == "all"), said
 
 
+def test_the_unit_of_a_service_that_does_not_run_says_so(tmp_path):
+    unit = (harness.REPOSITORY / "packaging/cowprof@.service").read_text().replace("\\\n", "")
+    script = re.search(r"^ExecStart=/bin/sh -c '(.*)' sh %i$", unit, re.MULTILINE)[1].replace("$$", "$").replace("%%", "%")
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text("#!/bin/sh\necho 0\n")
+    systemctl.chmod(0o755)
+    done = subprocess.run(["sh", "-c", script, "sh", "trainer"], env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (4, "cowprof: trainer.service has no main process: start it first\n")
+
+
 def test_the_unit_starts_after_a_reboot_once_it_is_enabled(tmp_path):
     needs("package systemd", shutil.which("systemctl"), "systemd is not installed")
     units = tmp_path / "lib/systemd/system"
