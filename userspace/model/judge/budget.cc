@@ -84,7 +84,7 @@ absl::StatusOr<Allowance> Allowed(const RunFigures& run, const Bound& bound,
   return Allowance{of->certain * bound.most, of->at_most * bound.most};
 }
 
-// The finding that says most of what makes a figure of the workers large; null: none is known to.
+// The finding that explains a figure of the workers; null: none is known to.
 const Diagnosis* ReasonOf(const RunFigures& run, Figure figure) {
   if (figure == Figure::kPrivatePeak) {  // the first finding owns most of it, or is about something else
     const Diagnosis* first = run.diagnoses.empty() ? nullptr : &run.diagnoses.front();

@@ -23,8 +23,8 @@ std::string HungName(const ProcessModel& process);
 const char* WhyCertain(HangProof proof);
 // "process 4242 waits for Pool.join() at /srv/train.py:60 in main".
 std::string VictimText(const WaitForChildren& victim);
-// The innermost frame of the program itself, else of a library: libraries say how it waits, not whose wait it is. Null:
-// `stack` is empty.
+// The innermost frame of the program itself, which says whose wait it is; without one, that of a library. Null: `stack`
+// is empty.
 const Frame* UserFrame(const std::vector<Frame>& stack);
 // "train.py:31 in load_batch", with the base name or the whole path of the file.
 std::string FrameText(const Frame& frame, bool whole_path);
