@@ -53,7 +53,7 @@ def test_the_command_of_an_ordinary_runner_has_its_user_and_paths(nobodys_folder
     assert (nobodys_folder / "said").read_text() == f"{harness.NOBODY}\n{tools}\n"
     assert (nobodys_folder / "run.json").stat().st_uid == harness.NOBODY
     failing = run(record, {"command": "false | cat\necho done >done", "recording": "run.json"}, nobodys_folder, PATH=f"{tools}:{os.environ['PATH']}")
-    assert failing.returncode == 0 and not (nobodys_folder / "done").exists(), failing
+    assert failing.returncode == 1 and not (nobodys_folder / "done").exists(), failing
     checked = harness.run_cowprof("check", nobodys_folder / "run.json", "--no-diagnosis=oom-cgroup")
     assert checked.returncode == 2 and "a process failed" in checked.stdout, checked
 
