@@ -22,7 +22,7 @@ HANGS = {
     "lock": ("lock", True), "rlock": ("rlock", True), "condition": ("rlock", True), "notification": ("unknown", False),
     "import_lock": ("import-lock", True), "file_buffer": ("file-buffer", True), "logging_handler": ("rlock", True),
     "own_deadlock": ("deadlock", False), "own_lock_twice": (("deadlock", "lock"), False), "rlock_beside_idle": ("rlock", True),
-    "lock_beside_idle": (None, None)}
+    "ended_rlock": ("rlock", False), "lock_beside_idle": (None, None)}
 WAITS = ["sleeps", "reads_pipe", "polls", "multiprocessing_queue", "shared_semaphore", "timed_wait", "timed_lock", "contention",
          "ping_pong", "stopped", "idle_executor", "slow_disk", "busy", "waits_for_signal", "queue_fed_from_pipe",
          "waits_for_grandchild", "serves_until_killed"]

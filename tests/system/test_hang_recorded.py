@@ -86,7 +86,7 @@ def latencies(records, hangs, attached):
     return [event["t"] - (0 if attached else forked[event["index"]]) for event in hangs]
 
 
-def check(case, kind, pids, attached=False):
+def check(case, kind, pids, attached=False, by_fork=True):
     """Checks every output of a recording with these hung processes; returns the report's hangs."""
     hangs = case.await_hangs(len(pids) or 1)
     report, records, heard = case.end()
@@ -99,7 +99,7 @@ def check(case, kind, pids, attached=False):
     assert any("why it is certain" in line for line in first["evidence"])
     named = {hang["pid"] for hang in report["hangs"]}
     assert named == set(first["pids"]) and (not pids or named == set(pids))
-    assert {hang["kind"] for hang in report["hangs"]} == {kind} and all(hang["by_fork"] for hang in report["hangs"])
+    assert {hang["kind"] for hang in report["hangs"]} == {kind} and all(hang["by_fork"] == by_fork for hang in report["hangs"])
     hung = [alert for alert in report["alerts"] if alert["kind"] == "hang" and not alert["over"]]
     assert sorted(alert["pid"] for alert in hung) == sorted(named)  # once for each
     assert sorted(alert["worker_pid"] for alert in heard if alert["kind"] == "hang") == sorted(named)
@@ -143,6 +143,14 @@ def test_the_thread_that_has_released_it_since_is_named(start_case, kind):
     assert any(frame["function"].endswith("update_stats") for frame in holder["stack"])
     assert "that the parent's thread stats-thread held " in diagnosis["summary"] and " ms after the fork" in diagnosis["summary"]
     assert "late-thread" not in json.dumps([hang, diagnosis])
+
+
+def test_an_owner_that_has_ended_is_not_blamed_on_the_fork(start_case):
+    case = start_case(hang_table.command_of("3.11", "ended_rlock"))
+    child = case.workload.await_line("event", "forked")["child"]
+    (hang,), diagnosis = check(case, "rlock", [child], by_fork=False)
+    assert hang["proof"] == "owner-gone" and hang["holder"] is None
+    assert "whose owner does not exist in this process: a thread that has ended, or one that stayed" in diagnosis["summary"]
 
 
 def test_a_thread_that_took_it_after_the_look_is_not_named():

@@ -47,6 +47,10 @@ bool IsWorthALook(const std::vector<ThreadGlance>& before, const std::vector<Thr
   return absl::c_any_of(now, [&](const ThreadGlance& thread) { return thread.is_private && IsStill(before, thread); });
 }
 
+bool SameThreads(const std::vector<ThreadGlance>& a, const std::vector<ThreadGlance>& b) {
+  return absl::c_equal(a, b, [](const ThreadGlance& one, const ThreadGlance& other) { return one.tid == other.tid; });
+}
+
 void Say(const LivingProcess& process, std::vector<Hang> hangs, Sample* sample) {
   sample->events.push_back({.t = sample->t, .index = process.index, .what = HangsSeen{std::move(hangs)}});
 }
@@ -82,7 +86,9 @@ std::vector<Hang> HangWatch::Find(const LivingProcess& process, const Glance& be
   const Glance after = hangs.empty() ? Glance() : GlanceAtThreads(proc_, pid).value_or(Glance());
   std::erase_if(hangs, [&](const Hang& hang) {
     const ThreadGlance* thread = FindThread(after, hang.tid);
-    return !hang.by_fork || thread == nullptr || !IsStill(before, *thread) ||
+    // An owner that was not found may be a thread that began or ended while they were read.
+    const bool missing = !hang.by_fork && hang.proof == HangProof::kOwnerGone && SameThreads(before, after);
+    return !(hang.by_fork || missing) || thread == nullptr || !IsStill(before, *thread) ||
            (hang.proof == HangProof::kNever && after != before);
   });
   for (Hang& hang : hangs) {

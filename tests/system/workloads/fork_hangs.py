@@ -212,6 +212,15 @@ def own_lock_twice():
     return child
 
 
+def ended_rlock():
+    """A thread of the child has ended with it: not by the fork."""
+    def child():
+        mine = threading.RLock()
+        in_thread("ended", mine.acquire).join()
+        take(mine)
+    return child
+
+
 # ---- Waits that are none: the child would come through, or is meant to wait ----
 
 def sleeps():

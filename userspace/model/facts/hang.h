@@ -39,7 +39,7 @@ struct Hang {
   bool operator==(const Hang&) const = default;
 };
 
-// The threads of one process that can never go on, by the fork. Empty: those that were seen before went on after all.
+// The threads of one forked process that can never go on. Empty: those that were seen before went on after all.
 struct HangsSeen {
   std::vector<Hang> hangs;
   bool operator==(const HangsSeen&) const = default;

@@ -169,6 +169,8 @@ void Explain(const WaitingThread& thread, bool forked, Hang* hang) {
   }
   if (hang->by_fork || hang->kind == HangKind::kDeadlock)
     hang->fix = FixOf(hang->kind, thread);
+  else if (forked && awaited.owner == OwnerIs::kMissing)
+    hang->fix = absl::StrCat("if it stayed in the parent: ", FixOf(hang->kind, thread));
   else if (awaited.held_in_parent && awaited.owner != OwnerIs::kMissing)
     hang->fix = absl::StrCat("if it is the parent's: ", FixOf(hang->kind, thread));
   if (awaited.owner == OwnerIs::kWaiterItself) {
@@ -180,7 +182,6 @@ void Explain(const WaitingThread& thread, bool forked, Hang* hang) {
 // A lock at the same address in the parent proves nothing: after a fork both heaps give the same addresses to what is
 // allocated next.
 bool InheritedFor(const WaitingProcess& process, const Awaited& awaited) {
-  if (awaited.owner == OwnerIs::kMissing) return false;
   return process.forked && (awaited.owner == OwnerIs::kGone || awaited.holder.has_value());
 }
 
@@ -233,15 +234,15 @@ std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingP
   for (const WaitingThread& thread : process.threads) {
     if (!Endless(before, thread.wait)) continue;
     // Rule 2 needs no other thread: nobody in this process is the owner.
-    const bool stayed = thread.awaited.owner == OwnerIs::kGone;
-    const bool owner_gone = process.forked && (stayed || thread.awaited.owner == OwnerIs::kMissing);
+    const bool missing = process.forked && thread.awaited.owner == OwnerIs::kMissing;
+    const bool owner_gone = process.forked && (missing || thread.awaited.owner == OwnerIs::kGone);
     // No handler brings back a team.
-    if (stuck && (!process.may_be_told || owner_gone || IsLoneOpenMp(process, thread))) {
+    if (stuck && !missing && (!process.may_be_told || owner_gone || IsLoneOpenMp(process, thread))) {
       if (std::optional<Hang> hang = JudgeStuck(process, thread)) hangs.push_back(*std::move(hang));
     } else if (owner_gone) {
       Hang hang = HangOf(process, thread);
       hang.proof = HangProof::kOwnerGone;
-      hang.by_fork = stayed;
+      hang.by_fork = !missing;
       Explain(thread, process.forked, &hang);
       hangs.push_back(std::move(hang));
     }

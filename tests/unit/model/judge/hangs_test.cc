@@ -43,13 +43,14 @@ TEST_CASE("a lock whose owner stayed in the parent is a hang by the fork, with i
   CHECK_FALSE(hangs[0].fix.empty());
 }
 
-TEST_CASE("an owner that may have ended in the process itself is not blamed on the fork") {
+TEST_CASE("an owner that may have ended in the process itself is missing, and not blamed on the fork") {
   WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kRLock, OwnerIs::kMissing)});
   process.threads[0].awaited.held_in_parent = true;  // by another owner
   std::vector<Hang> hangs = Judged(process);
   REQUIRE(hangs.size() == 1);
+  CHECK(hangs[0].proof == HangProof::kOwnerGone);  // by this a recording knows that it is proven
   CHECK_FALSE(hangs[0].by_fork);
-  CHECK(hangs[0].fix.empty());
+  CHECK(hangs[0].fix.starts_with("if it stayed in the parent: start the workers before"));
   CHECK(hangs[0].what ==
         "a threading.RLock whose owner does not exist in this process: a thread that has ended, or one that stayed in "
         "the parent at the fork");
@@ -64,6 +65,8 @@ TEST_CASE("an owner that may have ended in the process itself is not blamed on t
   process.forked = false;
   hangs = Judged(process);
   REQUIRE(hangs.size() == 1);
+  CHECK(hangs[0].proof == HangProof::kNever);
+  CHECK(hangs[0].fix.empty());
   CHECK(hangs[0].what == "a threading.RLock whose owner, a thread of this process, has ended");
 }
 
