@@ -187,6 +187,12 @@ def test_a_fix_that_does_not_work_proves_nothing(tmp_path):
     assert fails.returncode == 2 and "run 1 of the program after the fix ended with status 1" in fails.stderr
 
 
+def test_prove_does_not_blame_the_program_for_an_alert(tmp_path):
+    done = prove(tmp_path / "alert", f"{harness.PYTHON} -c pass", "--fail-on-alert", "--alert-at=host=1%:100ms")
+    assert done.returncode == 3 and "there was an alert (--fail-on-alert): " in done.stderr, done.stderr
+    assert "run 1 before the fix raised an alert, so nothing is proven" in done.stderr
+
+
 def test_prove_does_not_blame_the_program_for_a_recorder_that_fails(tmp_path):
     earlier = tmp_path / "proof" / "before-1.json"
     earlier.parent.mkdir()

@@ -75,7 +75,7 @@ const std::vector<CommandRow>& Prose() {
                      "the fix is another program"},
                     {R"(sudo env "PATH=$PATH" cowprof prove --fix-env ROWS=buffer -- python3 train.py)",
                      "the fix is an environment variable"}},
-       .statuses = {kDone, kInternalFailure, kUsage, kNoProcess, kHostCannot, kCannotWrite}},
+       .statuses = {kDone, kInternalFailure, kUsage, kGateHit, kNoProcess, kHostCannot, kCannotWrite}},
       {.name = "export",
        .usage = {"cowprof export pprof|perfetto|speedscope|folded|csv TIMELINE [-o FILE]"},
        .details =

@@ -75,9 +75,9 @@ std::optional<std::pair<dev_t, ino_t>> FileAt(const std::string& path) {
   return std::pair(file.st_dev, file.st_ino);
 }
 
-// Whether this is the status of the program. A recorder that wrote a file has but two of its own.
-bool IsOfProgram(int status, const std::string& recording) {
-  if (status != kInternalFailure && status != kCannotWrite) return true;
+// Whether this is the status of the program. A recorder that wrote a file has few of its own.
+bool IsOfProgram(int status, bool fail_on_alert, const std::string& recording) {
+  if (status != kInternalFailure && status != kCannotWrite && !(fail_on_alert && status == kGateHit)) return true;
   Run run;
   if (!ReadRun(recording, &run).ok() || run.model.target() == nullptr) return false;
   const std::optional<Exit>& exit = run.model.target()->exit;
@@ -101,8 +101,10 @@ std::optional<int> RecordArm(const Options& options, const std::string& folder, 
     return std::nullopt;
   }
   const bool stopped = status == 128 + SIGINT || status == 128 + SIGTERM;
-  const bool by_program = !stopped && IsOfProgram(status, record.output);
-  const std::string what = stopped ? "was stopped" : absl::StrCat("ended with status ", status);
+  const bool by_program = !stopped && IsOfProgram(status, record.fail_on_alert, record.output);
+  const std::string what = stopped                             ? "was stopped"
+                           : !by_program && status == kGateHit ? "raised an alert"
+                                                               : absl::StrCat("ended with status ", status);
   Fail(kDone, absl::StrCat("prove: run ", run, by_program ? " of the program " : " ", arm->name, " the fix ", what,
                            ", so nothing is proven; its recording: ", record.output));
   return by_program ? static_cast<int>(kUsage) : status;
