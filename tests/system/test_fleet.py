@@ -186,14 +186,23 @@ def test_who_is_unlike_the_rest_is_named(healthy, tmp_path):
 def test_files_that_are_no_recordings(healthy, tmp_path):
     good = changed(healthy, tmp_path, "good.json", 0)
     (tmp_path / "package.json").write_text('{"name": "x"}')
-    (tmp_path / "torn.json").write_bytes(good.read_bytes()[:3000])
     result = harness.run_cowprof("report", tmp_path)
-    assert result.returncode == 0 and " left out: not " in result.stdout
+    assert result.returncode == 0 and "1 file of the folder was left out: not a recording." in result.stdout
     result = harness.run_cowprof("report", good, tmp_path / "package.json")
     assert result.returncode == 2 and "package.json" in result.stderr and "rank 0" in result.stdout
     (tmp_path / "empty").mkdir()
     result = harness.run_cowprof("report", tmp_path / "empty")
     assert result.returncode == 2 and "no recording in" in result.stderr
+
+
+@pytest.mark.parametrize("spoilt, why", [
+    (lambda whole: whole + whole, "more follows after its end"), (lambda whole: whole[:3000], "truncated in its first line")])
+def test_a_recording_of_a_folder_that_is_not_whole_is_named(healthy, tmp_path, spoilt, why):
+    good = changed(healthy, tmp_path, "good.json", 0)
+    (tmp_path / "spoilt.json").write_bytes(spoilt(healthy.read_bytes() if "more" in why else good.read_bytes()))
+    result = harness.run_cowprof("report", tmp_path)
+    assert result.returncode == 2 and "spoilt.json" in result.stderr and why in result.stderr and "rank 0" in result.stdout
+    assert "Left out: " in result.stdout and "not a recording" not in result.stdout
 
 
 def test_recordings_of_a_folder_that_can_not_be_read_are_named(healthy, tmp_path, nobodys_folder):

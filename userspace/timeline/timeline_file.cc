@@ -59,14 +59,15 @@ absl::StatusOr<std::string> InOurLayout(absl::string_view document) {
   if (!absl::StrContains(document, "cowprof.timeline"))
     return absl::InvalidArgumentError("not a cowprof recording: it has no schema cowprof.timeline");
   if (document.size() > kMostBytes)
-    return absl::InvalidArgumentError(absl::StrCat("another program reformatted it, and it has more than ",
-                                                   kMostBytes >> 20, " MiB; give the file as cowprof wrote it"));
+    return absl::FailedPreconditionError(absl::StrCat("another program reformatted it, and it has more than ",
+                                                      kMostBytes >> 20, " MiB; give the file as cowprof wrote it"));
   // dump() recurses once per level: a hostile file must not choose the depth.
   const auto shallow = [](int depth, nlohmann::ordered_json::parse_event_t, nlohmann::ordered_json&) {
     return depth < 16;
   };
   const nlohmann::ordered_json json = nlohmann::ordered_json::parse(document, shallow, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return absl::InvalidArgumentError("not a cowprof recording, or truncated in its first line");
+  if (json.is_discarded())
+    return absl::FailedPreconditionError("not a cowprof recording, or truncated in its first line");
   const auto dump = [&](const char* key, const char* otherwise) {
     const auto found = json.is_object() ? json.find(key) : json.end();
     return found == json.end() ? std::string(otherwise) : Dump(*found);
@@ -199,7 +200,7 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const Tim
     absl::string_view record = absl::StripPrefix(absl::StripSuffix(line, ","), ",");
     if (absl::StartsWith("]}", record)) continue;  // nothing, or the closing, which may be cut off too
     if (contents.complete || absl::StartsWith(record, "{\"schema\":")) {
-      return at_path(absl::InvalidArgumentError(
+      return at_path(absl::FailedPreconditionError(
           "more follows after its end, as if recordings were put together; give each as a file of its own"));
     }
     absl::StatusOr<RecordDecoder::Result> result = decoder.Decode(record);

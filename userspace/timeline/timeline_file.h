@@ -61,8 +61,9 @@ struct TimelineContents {
   bool stopped_by_target = false;
 };
 
-// Reads a timeline from its beginning. InvalidArgument: not a recording. Unimplemented: a newer schema. Unavailable: it
-// can't be opened. `note`: of the progress, if this is one of several files.
+// Reads a timeline from its beginning. InvalidArgument: not a recording. FailedPrecondition: it has the schema of one,
+// but can't be read as it is. Unimplemented: a newer schema. Unavailable: it can't be opened. `note`: of the progress,
+// if this is one of several files.
 absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const TimelineReaders& readers,
                                               ReadingNote* note = nullptr);
 // Reads a whole timeline into `run`.

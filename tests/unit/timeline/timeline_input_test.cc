@@ -65,7 +65,7 @@ TEST_CASE("recordings that were put together in one file are refused, also where
   for (const std::string& first : {whole, killed}) {
     REQUIRE(read(first)->complete == (first == whole));
     const absl::Status status = read(first + whole).status();
-    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
     CHECK(absl::StrContains(status.message(), "give each as a file of its own"));
   }
   CHECK(read(whole + "\n")->complete);
