@@ -209,7 +209,8 @@ uint64_t FindInDict(const PythonLayout& layout, const MemoryReader& memory, uint
   const ContainerOffsets& offsets = layout.container;
   const std::optional<StoredText> text = StoredTextOf(key);
   search->whole = address == 0 || !text;
-  if (!IsUserPointer(address) || key.size() > kMaxKeyBytes || !text) return 0;
+  search->readable = search->whole || key.size() > kMaxKeyBytes;
+  if (!IsUserPointer(address) || search->readable) return 0;
   const auto keys = ReadValue<uint64_t>(memory, address + offsets.dict_keys);
   const auto values = ReadValue<uint64_t>(memory, address + offsets.dict_values);
   if (!keys || !values) return 0;
@@ -228,7 +229,7 @@ uint64_t FindInDict(const PythonLayout& layout, const MemoryReader& memory, uint
     const size_t found = FindString(layout, memory, objects, *text);
     search->compared += count;
     if (found == count) continue;
-    search->whole = true;
+    search->whole = search->readable = true;
     // A split table stores the values separately, in the order of the keys.
     if (*values != 0) {
       return ReadValue<uint64_t>(memory, *values + offsets.first_value + (first + found) * 8).value_or(0);
@@ -236,6 +237,7 @@ uint64_t FindInDict(const PythonLayout& layout, const MemoryReader& memory, uint
     return WordAt(entries.data(), found * table->entry_bytes + table->key_offset + 8);
   }
   search->whole = most == table->count;
+  search->readable = true;
   return 0;
 }
 

@@ -58,6 +58,7 @@ uint64_t ObjectGraph::InDict(uint64_t dict, absl::string_view key, size_t most) 
   const uint64_t found = FindInDict(layout(), memory_, dict, key, &search);
   compared_keys_ += search.compared;
   cut_lookups_ += !search.whole;
+  unreadable_lookups_ += !search.readable;
   return found;
 }
 

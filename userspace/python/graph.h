@@ -114,6 +114,7 @@ class ObjectGraph {
   uint64_t InDict(uint64_t dict, absl::string_view key, size_t most = DictSearch().most) const;
   // Lookups that found nothing where something may be, and keys that were compared, since the beginning.
   uint64_t cut_lookups() const { return cut_lookups_; }
+  uint64_t unreadable_lookups() const { return unreadable_lookups_; }  // of those that were cut
   uint64_t compared_keys() const { return compared_keys_; }
   // sys.modules[module]; 0: none. Programs put objects there that are not modules.
   uint64_t ModuleObject(absl::string_view module) const { return InDict(modules_, module, kMostNames); }
@@ -152,7 +153,7 @@ class ObjectGraph {
   const StateLayout state_;
   TypeReader types_;
   uint64_t base_object_ = 0, modules_ = 0;
-  mutable uint64_t cut_lookups_ = 0, compared_keys_ = 0;
+  mutable uint64_t cut_lookups_ = 0, unreadable_lookups_ = 0, compared_keys_ = 0;
 };
 
 }  // namespace cowprof

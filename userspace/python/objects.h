@@ -76,9 +76,10 @@ std::optional<int64_t> ReadInt(const PythonLayout& layout, const MemoryReader& m
 inline constexpr size_t kMaxKeyBytes = 1024;  // of a key that is looked up, UTF-8
 
 struct DictSearch {
-  size_t most = 4096;   // entries to compare
-  size_t compared = 0;  // is increased
-  bool whole = false;   // is set. False: there may be such a key that was not seen
+  size_t most = 4096;     // entries to compare
+  size_t compared = 0;    // is increased
+  bool whole = false;     // is set. False: there may be such a key that was not seen
+  bool readable = false;  // is set. False: it is not whole since memory could not be read, as while the dict is resized
 };
 
 // The address of the value of `key` (a str, in UTF-8) in the dict at `address`, 0 if none was found.

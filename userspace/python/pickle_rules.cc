@@ -68,8 +68,9 @@ const TypeRule* PickleRules::RuleOf(uint64_t type) {
   std::optional<TypeShape> shape = graph_.ReadShape(type);
   if (!shape) return nullptr;
   if (rules_.size() > 65536) rules_.clear();
-  const uint64_t cut_before = graph_.cut_lookups();
+  const uint64_t cut_before = graph_.cut_lookups(), unreadable_before = graph_.unreadable_lookups();
   TypeRule rule = Judge(*std::move(shape));
+  if (graph_.unreadable_lookups() != unreadable_before) return nullptr;  // it may be readable by the next look
   if (graph_.cut_lookups() != cut_before) {
     rule.replay = Replay::kUnknown;
     rule.runs = "a class with more attributes than were read";

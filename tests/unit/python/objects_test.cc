@@ -214,6 +214,7 @@ TEST_CASE("python objects: a search in a dict says whether it was whole") {
   DictSearch search{.most = 1000};
   CHECK(FindInDict(memory.layout(), memory, dict, "last", &search) == 0);
   CHECK_FALSE(search.whole);
+  CHECK(search.readable);
   CHECK(search.compared == 1000);
   search.most = 2000;
   CHECK(FindInDict(memory.layout(), memory, dict, "last", &search) == 0x1000 + 1000);
@@ -222,8 +223,10 @@ TEST_CASE("python objects: a search in a dict says whether it was whole") {
   CHECK(search.whole);
   FindInDict(memory.layout(), memory, dict, std::string(kMaxKeyBytes + 1, 'n'), &search);
   CHECK_FALSE(search.whole);
-  FindInDict(memory.layout(), memory, 0x7000'0000'0000, "last", &search);  // unreadable
+  CHECK(search.readable);
+  FindInDict(memory.layout(), memory, 0x7000'0000'0000, "last", &search);
   CHECK_FALSE(search.whole);
+  CHECK_FALSE(search.readable);
 }
 
 TEST_CASE("python objects: the value of an int, before 3.12 and since") {
