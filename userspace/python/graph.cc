@@ -36,6 +36,11 @@ std::string ObjectGraph::Text(uint64_t object) const {
   return ReadString(layout(), memory_, object, kMaxNameBytes).value_or("");
 }
 
+std::optional<int64_t> ObjectGraph::Int(uint64_t object) {
+  const std::string type = TypeName(object);
+  return type == "int" || type == "bool" ? ReadInt(layout(), memory_, object) : std::nullopt;
+}
+
 std::optional<TypeShape> ObjectGraph::ReadShape(uint64_t type) {
   std::optional<TypeInfo> info = types_.Read(type);
   if (!info) return std::nullopt;

@@ -107,6 +107,8 @@ class ObjectGraph {
   uint64_t TypeOf(uint64_t object) const;    // address of its type; 0: unreadable
   std::string TypeName(uint64_t object);     // "" if unreadable
   std::string Text(uint64_t object) const;   // of a str, at most kMaxNameBytes; "" if it is not one
+  // Of an int of at most 60 bits, or a bool; nullopt: of another type, such as numpy.int64, or unreadable.
+  std::optional<int64_t> Int(uint64_t object);
   std::optional<TypeShape> ReadShape(uint64_t type);
 
   // ---- Lookups ----

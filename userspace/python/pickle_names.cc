@@ -64,7 +64,7 @@ ByName PickleRules::FindSemLock(uint64_t lock) {
   for (const char* name : {"_is_fork_ctx", "is_fork_ctx"}) {
     const uint64_t made = graph_.Attribute(lock, name);
     if (made == 0) continue;
-    const std::optional<int64_t> value = ReadInt(graph_.layout(), graph_.memory(), made);
+    const std::optional<int64_t> value = graph_.Int(made);
     if (!value) return {.unknown = true, .runs = "multiprocessing.synchronize.SemLock.__getstate__"};
     return {.reason = *value == 0 ? PickleReason::kNone : PickleReason::kForkContext};
   }

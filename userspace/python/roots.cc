@@ -161,8 +161,7 @@ uint64_t Finder::Item(uint64_t object, const ObjectStep& step) {
   Edges items = graph_.DictItems(object, EdgeKind::kAttribute);
   Edge edge;
   while (items.Next(cached_, &edge)) {
-    if (graph_.TypeName(edge.name) != "int") continue;
-    const std::optional<int64_t> key = ReadInt(graph_.layout(), cached_, edge.name);
+    const std::optional<int64_t> key = graph_.Int(edge.name);
     if (key && *key >= 0 && static_cast<uint64_t>(*key) == *step.index) return edge.object;
   }
   return 0;
@@ -237,7 +236,7 @@ bool Finder::Take(const std::string& name, uint64_t object, PickleRoot* root) {
   const Sent sent = SentOf(graph_.TypeOf(object));
   if (sent == Sent::kNothing) return false;
   if (sent == Sent::kPartsOfLoader) {
-    if (ReadInt(graph_.layout(), cached_, graph_.Attribute(object, "num_workers")) == 0) return false;
+    if (graph_.Int(graph_.Attribute(object, "num_workers")) == 0) return false;
     for (const char* part : {"dataset", "collate_fn", "worker_init_fn"}) {
       if (const uint64_t value = graph_.Attribute(object, part); value != 0) root->parts.emplace_back(part, value);
     }

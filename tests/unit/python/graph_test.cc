@@ -38,6 +38,27 @@ uint64_t CountItems(const PythonMemory& memory, Edges* edges) {
   return count;
 }
 
+TEST_CASE("graph: an int is read only of an int", "[python graph]") {
+  PythonMemory memory;
+  memory.interpreter_.layout = LayoutOf(12, 0, false);  // whose tag makes a 0 of other types' 5
+  memory.AddType(0x20000, PythonMemory::kTypeType, "int", PythonMemory::kStaticFlags);
+  memory.AddType(0x21000, PythonMemory::kTypeType, "numpy.int64", PythonMemory::kStaticFlags);
+  memory.AddType(0x22000, PythonMemory::kTypeType, "bool", PythonMemory::kStaticFlags);
+  ObjectGraph graph(memory.interpreter(), memory);
+  const auto value_of = [&](uint64_t type, uint64_t tag) {
+    memory.Add(kItems, std::string(32, '\0'));
+    memory.Word(kItems + memory.layout().object.type, type);
+    memory.Word(kItems + memory.layout().object.var_size, tag);
+    memory.Word(kItems + memory.layout().object.var_size + 8, 5);
+    return graph.Int(kItems);
+  };
+  CHECK(value_of(0x20000, 1 << 3) == 5);
+  CHECK(value_of(0x20000, 1) == 0);
+  CHECK(value_of(0x22000, 1) == 0);
+  CHECK_FALSE(value_of(0x21000, 5).has_value());
+  CHECK_FALSE(graph.Int(0).has_value());
+}
+
 TEST_CASE("graph: a deque of any length", "[python graph]") {
   PythonMemory memory;
   const uint64_t count = GENERATE(0, 1, 4, 5, 200, 5000);
