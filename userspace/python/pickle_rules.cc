@@ -199,7 +199,7 @@ bool PickleRules::JudgeReducer(const ObjectGraph::Method& method, absl::string_v
     rule->bytes = row->bytes;
     rule->owner = owner;
     rule->sends_state = row->sends_state;
-    if (row->replay == Replay::kFails) rule->reason = PickleReason::kForbidden;
+    if (row->replay == Replay::kFails) rule->reason = PickleReason::kEnumMember;  // the only such row
     // 3.11.0 to 3.11.3 pickled members by their names.
     if (row->replay == Replay::kEnum && graph_.interpreter().version_hex >> 8 >= 0x030b00 &&
         graph_.interpreter().version_hex >> 8 <= 0x030b03)

@@ -37,6 +37,7 @@ enum class PickleReason : uint8_t {
   kForbidden,        // its own __reduce__ or __getstate__ always raises
   kForkContext,      // a lock of multiprocessing that the fork context made
   kLogger,           // not the one that logging.getLogger() returns
+  kEnumMember,       // of an enum that enum.py made impossible to pickle, since it mixes in a type without a reducer
 };
 template <>
 inline constexpr auto kNamesOf<PickleReason> = NamesFor<PickleReason>("", "no-new", "native-state", "open-file",
@@ -44,7 +45,7 @@ inline constexpr auto kNamesOf<PickleReason> = NamesFor<PickleReason>("", "no-ne
                                                                       "generator", "weakref", "lambda",
                                                                       "local-function", "local-class", "not-found",
                                                                       "not-the-same", "main-without-file", "forbidden",
-                                                                      "fork-context", "logger");
+                                                                      "fork-context", "logger", "enum-member");
 
 struct PickleFailure {
   std::string path;  // "dataset.logger.handlers[0].lock", as the target spells it: any bytes

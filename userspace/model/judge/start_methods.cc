@@ -150,6 +150,8 @@ std::string ReasonOf(const PickleFailure& failure) {
       return "the fork context made it, and only forked workers can have it";
     case PickleReason::kLogger:
       return absl::StrCat(Printable(failure.name), " returns a different logger");
+    case PickleReason::kEnumMember:
+      return "its enum forbids it";
   }
   return "";
 }
@@ -190,6 +192,8 @@ std::string FixOf(const PickleFailure& failure) {
              "set_start_method(), or get_context('spawn').Queue()";
     case PickleReason::kLogger:
       return "get it from logging.getLogger() instead of calling its class";
+    case PickleReason::kEnumMember:
+      return "give the enum a __reduce_ex__, or the type that it mixes in a __getnewargs__";
     case PickleReason::kMainWithoutFile:
       return "put it into a module with a file, or run the program from one";
     default:

@@ -57,6 +57,8 @@ TEST_CASE("start methods: the fix fits what failed", "[start_methods]") {
   CHECK(FixOf(failure) == "make the logger a module global: logger = logging.getLogger(__name__)");
   failure = {.type = "dict_values", .reason = PickleReason::kDictView};
   CHECK(FixOf(failure) == "keep a copy instead of the view: list(d.values())");
+  failure = {.type = "colours.Colour", .reason = PickleReason::kEnumMember};
+  CHECK(FixOf(failure) == "give the enum a __reduce_ex__, or the type that it mixes in a __getnewargs__");
   for (size_t reason = 1; reason < kCountOf<PickleReason>; ++reason) {
     failure.reason = static_cast<PickleReason>(reason);
     CHECK_FALSE(ReasonOf(failure).empty());
