@@ -100,7 +100,9 @@ void ForkHazardWatch::Look(const LivingProcess& process, const Fork& fork, const
     return;
   }
   const std::shared_ptr<Program> program = programs.Of(process.id);
-  const bool unknown = program == nullptr || program->python() == Program::Python::kNotKnownYet;
+  // With a reason it may never become known.
+  const bool unknown =
+      program == nullptr || (program->python() == Program::Python::kNotKnownYet && program->reason().empty());
   if (unknown && !last_chance) return;
   const bool reads_python = !unknown && program->python() == Program::Python::kReadable;
   ProgramFiles files;
