@@ -114,9 +114,11 @@ bool Program::Inspect(absl::Duration now) {
     return false;
   }
   // An old interpreter stores its version a little after it starts to run; one that never does is taken as it is. What
-  // ld.so has not relocated yet is not an interpreter yet.
+  // ld.so has not relocated yet is not an interpreter yet. sys.modules, which tells the allocator, is made last.
   const bool starting = gap_ < kFirstGap;
-  if ((found.ok() && !found->ready) || (starting && (!found.ok() || !found->patch_known))) {
+  const std::optional<bool> pools = found.ok() ? UsesPools(*found, memory_) : std::nullopt;
+  const bool pools_known = pools || (found.ok() && !found->layout.usable);
+  if ((found.ok() && !found->ready) || (starting && (!found.ok() || !found->patch_known || !pools_known))) {
     python_ = Python::kNotKnownYet;
     return false;
   }
@@ -127,7 +129,6 @@ bool Program::Inspect(absl::Duration now) {
     return true;
   }
   interpreter_ = *std::move(found);
-  const std::optional<bool> pools = UsesPools(interpreter_, memory_);
   if (!pools.value_or(!UsesOtherAllocator(proc_, memory_.first()))) interpreter_.pool_bytes = 0;
   if (!interpreter_.layout.usable) {
     reason_ = interpreter_.layout.reason;
