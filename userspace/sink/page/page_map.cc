@@ -31,13 +31,17 @@ void PageMap::Add(const Sample& sample) {
   const auto moment = static_cast<uint32_t>(moments_.Add(MillisecondsOf(sample.t)));
   for (const RegionCount& count : sample.regions)
     counts_.push_back({moment, count.index, count.region, count.private_pages, count.shared_pages, count.new_pages});
-  for (const PageRun& run : sample.pages)
-    runs_.push_back({run.first_page, run.pages, static_cast<uint64_t>(run.cause), moment, run.index});
+  for (const PageRun& run : sample.pages) {
+    if (runs_seen_++ % stride_ == 0)
+      runs_.push_back({run.first_page, run.pages, static_cast<uint64_t>(run.cause), moment, run.index});
+    else
+      pages_dropped_ += run.pages;
+  }
   if (counts_.size() > most_counts_ || runs_.size() > most_runs_) Thin();
 }
 
 // Thins to three quarters of the bounds, so that it is not needed again soon. Where even one moment for all would leave
-// too many runs, as of thousands of workers, times stay as they are.
+// too many runs, as of thousands of workers, times stay as they are, and of all times every second run is dropped.
 void PageMap::Thin() {
   const size_t runs = most_runs_ / 4 * 3, counts = most_counts_ / 4 * 3;
   if (runs_.size() > runs && !scattered_) {
@@ -52,8 +56,12 @@ void PageMap::Thin() {
     for (Run& at : runs_) at.moment /= 2;
     Merge(&runs_);
   }
-  for (size_t i = runs; i < runs_.size(); ++i) pages_dropped_ += runs_[i].pages;
-  runs_.resize(std::min(runs_.size(), runs));
+  while (runs_.size() > runs) {
+    stride_ *= 2;
+    for (size_t i = 1; i < runs_.size(); i += 2) pages_dropped_ += runs_[i].pages;
+    for (size_t i = 0; i < runs_.size(); i += 2) runs_[i / 2] = runs_[i];
+    runs_.resize((runs_.size() + 1) / 2);
+  }
   counts_.resize(std::min(counts_.size(), counts));
 }
 

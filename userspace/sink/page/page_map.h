@@ -1,6 +1,6 @@
 // What the page map is drawn from: the regions of address spaces, what the sweeps found in them, and which pages were
 // copied when and why. Bounded: in a long recording times become coarser, and neighbours that were copied at about the
-// same time become one run; what is still too much is dropped, and dropped pages are counted.
+// same time become one run; what is still too much is dropped evenly, and dropped pages are counted.
 #ifndef COWPROF_SINK_PAGE_PAGE_MAP_H_
 #define COWPROF_SINK_PAGE_PAGE_MAP_H_
 
@@ -45,7 +45,8 @@ class PageMap {
   Moments moments_;
   std::deque<Look> counts_;
   std::deque<Run> runs_;
-  bool scattered_ = false;  // coarser times would not help
+  bool scattered_ = false;               // coarser times would not help
+  uint64_t stride_ = 1, runs_seen_ = 0;  // one in `stride_` of those that were seen is kept
   uint64_t pages_dropped_ = 0;
 };
 
