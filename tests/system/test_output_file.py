@@ -58,11 +58,19 @@ def test_the_report_schema_keeps_its_required_keys(recorded):
 
 
 def test_a_program_that_does_not_start_leaves_the_earlier_recording(recorded, tmp_path):
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter\n")  # which only the exec finds out
+    script.chmod(0o755)
     path = shutil.copy(recorded, tmp_path / "run.json")
-    result = harness.run_cowprof("--quiet", "--output", path, "--", "no-such-program")
-    assert result.returncode == 127, result.stderr
-    assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
-    assert path.read_bytes() == recorded.read_bytes()
+    for program in (script, "no-such-program"):
+        result = harness.run_cowprof("--quiet", "--output", path, "--", program)
+        assert result.returncode == 127, result.stderr
+        assert {file.name for file in tmp_path.iterdir()} == {"script", "run.json"}
+        assert path.read_bytes() == recorded.read_bytes()
+    older = tmp_path / "run.json.old"
+    older.write_text("older")
+    assert harness.run_cowprof("--quiet", "--output", path, "--", "no-such-program").returncode == 127
+    assert path.read_bytes() == recorded.read_bytes() and older.read_text() == "older"
 
 
 def test_the_text_report_names_workers_and_copies(recorded):

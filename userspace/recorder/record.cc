@@ -266,8 +266,7 @@ int RunRecording(const RecordOptions& options) {
   if (recording.program) {
     if (absl::Status status = recording.program->Release(); !status.ok()) {
       recording.timeline->Remove();  // nothing ran: there is nothing to keep
-      Fail(kDone, status.message());
-      return absl::IsNotFound(status) ? 127 : 126;
+      return FailToStart(status);
     }
   }
   GiveUp(&recording);

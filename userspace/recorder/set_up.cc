@@ -153,7 +153,13 @@ int OpenPage(Recording* recording) {
   return kDone;
 }
 
+int FailToStart(const absl::Status& status) {
+  Fail(kDone, status.message());
+  return absl::IsNotFound(status) ? 127 : 126;
+}
+
 int StartProgram(Recording* recording) {
+  if (absl::Status status = CheckProgram(recording->options.program[0]); !status.ok()) return FailToStart(status);
   absl::StatusOr<HeldProgram> program =
       HeldProgram::Start(recording->options.program, recording->event_loop.inherited_signals());
   if (!program.ok()) return Fail(kInternalFailure, program.status().message());

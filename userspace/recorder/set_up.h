@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "recorder/recording.h"
 #include "source/procfs.h"
@@ -25,6 +26,8 @@ int OpenPage(Recording* recording);
 // Replaces %h by the host, %j by the job's id (of --label, otherwise of the environment) and %r by the rank, each
 // "none" if there is none, and %% by %. What is not safe in a file name becomes '_'.
 std::string ExpandName(absl::string_view name, const RunIdentity& identity);
+// Prints why the program did not start, and returns the status that a shell has for it.
+int FailToStart(const absl::Status& status);
 // Forks the program that is to be recorded. It waits before its exec.
 int StartProgram(Recording* recording);
 // Loads the probes and makes the collector. Fills in what RunInfo says of the host and of the rung.

@@ -7,11 +7,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "posix/rights.h"
 #include "source/rights_remedy.h"
 
@@ -96,6 +99,22 @@ std::string NoteOnTarget(const ProcFs& proc, pid_t pid) {
                                                 "): start it with `cowprof -- COMMAND`, or run cowprof with sudo");
   return absl::StrCat("can't read the memory of process ", pid, ": ", strerror(error), remedy,
                       "; copies are counted, but without causes, types and lines");
+}
+
+absl::Status CheckProgram(const std::string& name) {
+  const char* const path = getenv("PATH");
+  const bool is_path = absl::StrContains(name, '/');
+  if (!is_path && path == nullptr) return absl::OkStatus();  // execvp() has a default
+  int error = ENOENT;
+  for (const absl::string_view folder : absl::StrSplit(is_path ? "" : path, ':')) {
+    const std::string file = is_path ? name : absl::StrCat(folder.empty() ? "." : folder, "/", name);
+    if (faccessat(AT_FDCWD, file.c_str(), X_OK, AT_EACCESS) == 0) return absl::OkStatus();
+    if (errno == EACCES)
+      error = EACCES;
+    else if (is_path && errno != ENOENT)
+      return absl::OkStatus();
+  }
+  return absl::ErrnoToStatus(error, absl::StrCat("start ", name));
 }
 
 absl::StatusOr<HeldProgram> HeldProgram::Start(const std::vector<std::string>& words,

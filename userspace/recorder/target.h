@@ -21,6 +21,10 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid, uint64_t start_ticks);
 // What can't be read of a process that passed CheckTarget(), with reason and remedy; "": nothing.
 std::string NoteOnTarget(const ProcFs& proc, pid_t pid);
 
+// NotFound or PermissionDenied if execvp(2) would find no program of that name, or none that may be executed. OK does
+// not mean that it will succeed. With this, a wrong name is told before anything is made for the recording.
+absl::Status CheckProgram(const std::string& name);
+
 // A program that was forked and waits before its exec, so that probes can be attached first. Inherits streams,
 // environment, working directory and signal dispositions.
 class HeldProgram {
