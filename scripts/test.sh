@@ -22,10 +22,23 @@ start=$SECONDS
 # What only running them needs is large: it comes while they are built. Who is not root learns at once what is missing.
 if [ "$(id -u)" -eq 0 ]; then scripts/install-deps.sh build; else scripts/install-deps.sh tests; fi
 installed=$SECONDS
-scripts/install-deps.sh tests &
+# In a process group of its own, since bash would start it with SIGINT ignored: what ends this script also ends apt-get,
+# which holds dpkg's lock.
+set -m
+scripts/install-deps.sh tests < /dev/null &
 rest=$!
+set +m
+stop() {
+  kill -INT -- "-$rest" || true
+  wait
+  exit "$1"
+} 2> /dev/null
+trap 'stop 129' HUP
+trap 'stop 130' INT
+trap 'stop 143' TERM
 scripts/build.sh tests || { wait; exit 1; }
-wait $rest
+wait "$rest"
+trap - HUP INT TERM
 # Four at a time, however many CPUs there are: of those that count on having a CPU to themselves only one runs, and
 # beside it what takes idle time only.
 /usr/bin/python3 scripts/run-ctest.py --part "install=$((installed - start))" --part "build=$((SECONDS - installed))" -- \
