@@ -75,7 +75,7 @@ std::string FinishCompareOptions(const std::string& command, bool separated, con
     for (const std::string& operand : operands) {
       if (absl::StartsWith(operand, "--"))
         return absl::StrCat("'", Printable(operand),
-                            "' stands behind '--', where only recordings are; give options first, "
+                            "' comes after '--', where only recordings may stand; give options first, "
                             "as in: cowprof diff --format json A1 A2 -- B1 B2");
     }
     return operands.empty() ? "nothing after '--'; give the recordings after the change, as in: cowprof diff A1 A2 -- "

@@ -72,7 +72,7 @@ ByName PickleRules::FindSemLock(uint64_t lock) {
   const uint64_t semaphore = graph_.Attribute(lock, "_semlock");
   const auto name = ReadValue<uint64_t>(graph_.memory(), semaphore + 48);
   if (semaphore == 0 || !name || *name != 0) return {};
-  return {.unknown = true, .runs = "the worker, where a lock that the fork context made is not valid"};
+  return {.unknown = true, .runs = "what the worker does with it: a lock of the fork context is not valid there"};
 }
 
 // logging.Logger.__reduce__().
