@@ -121,8 +121,11 @@ void FindOwnerByIdent(OpenedProcess* child, OpenedProcess* parent, const ForkSna
     awaited->owner = own->tid == waiter.tid ? OwnerIs::kWaiterItself : OwnerIs::kAnotherThread;
     return;
   }
+  const bool stayed = same_owner || then != nullptr;
+  // Where not even the waiter is found by its ident, as with a C library other than glibc, the owner may live.
+  if (!stayed && child->StateOf(waiter.tid_inside) == nullptr) return;
   // Otherwise it may be a thread of the child that has ended.
-  awaited->owner = same_owner || then != nullptr ? OwnerIs::kGone : OwnerIs::kMissing;
+  awaited->owner = stayed ? OwnerIs::kGone : OwnerIs::kMissing;
   if (now != nullptr && BeganBefore(IdOf(*child), now->tid, now->start_ns) &&
       (then == nullptr || then->tid == now->tid))
     awaited->holder = HolderIn(parent, *now, true);

@@ -41,7 +41,7 @@ void PageMap::Add(const Sample& sample) {
 }
 
 // Thins to three quarters of the bounds, so that it is not needed again soon. Where even one moment for all would leave
-// too many runs, as of thousands of workers, times stay as they are, and of all times every second run is dropped.
+// too many runs, as of thousands of workers, times stay as they are, and every second run is dropped, old or new.
 void PageMap::Thin() {
   const size_t runs = most_runs_ / 4 * 3, counts = most_counts_ / 4 * 3;
   if (runs_.size() > runs && !scattered_) {
