@@ -157,7 +157,7 @@ void AppendOomKills(const Sample& sample, const OomScene& scene, RunModel* model
     // No process held more than the limit at once: the excess was given back in between.
     const uint64_t most = chosen->limit->kind == LimitKind::kHost ? UINT64_MAX : chosen->limit->used;
     OomKill kill = {.t = event.t, .limit = *chosen->limit};
-    uint64_t shared_bytes = 0;
+    std::map<int, uint64_t> shared_bytes;  // by address space: what its processes share with each other, once
     if (figures.empty()) figures = AllFigures(scene, *model);
     for (size_t i = 0; i < figures.size(); ++i) {
       const ProcessModel& process = model->processes[i];
@@ -173,9 +173,10 @@ void AppendOomKills(const Sample& sample, const OomScene& scene, RunModel* model
         ++kill.workers;
         kill.workers_grown_bytes += grown;
       }
-      shared_bytes = std::max(shared_bytes, process.still_shared_bytes.value_or(0));
+      uint64_t& shared = shared_bytes[process.space];
+      shared = std::max(shared, process.still_shared_bytes.value_or(0));
     }
-    kill.recorded_bytes += shared_bytes;
+    for (const auto& [space, bytes] : shared_bytes) kill.recorded_bytes += bytes;
     victim->oom = kill;
   }
 }

@@ -103,4 +103,25 @@ TEST_CASE("all that are killed at once get the same figures; the target has grow
   }
 }
 
+// Ranks that a launcher started, each with workers of its own: what a rank shares with them is in memory once per rank.
+TEST_CASE("what processes share counts once for each address space") {
+  RunModel model;
+  Append({.t = absl::Seconds(1),
+          .events = {Started(0, -1), Started(1, 0), Started(2, 0)},
+          .processes = {RowWithCopies(0, 0), RowWithCopies(1, 0), RowWithCopies(2, 0)}},
+         &model);
+  for (ProcessModel& process : model.processes) {
+    process.private_bytes = 100;
+    process.still_shared_bytes = process.index * 1000;
+  }
+  ProcessModel worker = model.processes[2];  // of rank 2
+  worker.index = 3;
+  worker.still_shared_bytes = 1500;
+  model.processes.push_back(worker);
+  const OomVictim chosen = {LimitSample{LimitKind::kCgroupV2, "/job", 1 << 30, 1 << 30}};
+  AppendOomKills({.events = {{.t = absl::Seconds(1), .index = 1, .what = chosen}}}, {}, &model);
+  REQUIRE(model.processes[1].oom);
+  CHECK(model.processes[1].oom->recorded_bytes == 4 * 100 + 1000 + 2000);
+}
+
 }  // namespace cowprof
