@@ -1,8 +1,8 @@
 #include "model/judge/top_contributor.h"
 
 #include <algorithm>
-#include <map>
 
+#include "model/judge/diagnosis_facts.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -10,6 +10,7 @@ namespace {
 
 // If the followed processes gained less than this share of what the limit gained, it was something else.
 constexpr double kLeastShare = 0.25;
+constexpr double kMostOfIt = 0.5;
 // Each fork costs the target one copy of what it works on, which does not go on growing.
 constexpr double kWeightOfTarget = 0.5;
 
@@ -31,29 +32,44 @@ std::string LargestCause(const CauseCounts& then, const CauseCounts& now) {
 }
 
 Count ShmBytes(const RunModel& model) {
-  const auto shm = std::find_if(model.limits.begin(), model.limits.end(),
-                                [](const LimitModel& limit) { return limit.now.kind == LimitKind::kShm; });
-  return shm == model.limits.end() ? Count() : Count(shm->now.used);
+  const LimitModel* const shm = LimitOf(model, LimitKind::kShm);
+  return shm == nullptr ? Count() : Count(shm->now.used);
 }
 
-// Shared memory may grow without a fault (fallocate); its segments then show which process made them.
-int LargestCreator(const RunModel& model) {
-  std::map<pid_t, uint64_t> bytes;
+BytesByCreator SegmentsOf(const RunModel& model) {
+  BytesByCreator bytes;
   if (model.shm) {
     for (const ShmSegment& segment : model.shm->segments) bytes[segment.creator] += segment.bytes;
   }
   bytes.erase(0);
-  const auto most = std::max_element(bytes.begin(), bytes.end(), [](auto& a, auto& b) { return a.second < b.second; });
-  if (most == bytes.end()) return -1;
-  const auto is_it = [&](const ProcessModel& process) { return process.id.pid == most->first && !process.ended; };
-  const auto found = std::find_if(model.processes.begin(), model.processes.end(), is_it);
-  return found == model.processes.end() ? -1 : found->index;
+  return bytes;
+}
+
+// Shared memory may grow without a fault (fallocate); its segments then show which process made most of what came after
+// `then`. -1: not a recorded one, or segments of such do not make up most of `risen` bytes.
+int LargestCreator(const RunModel& model, const BytesByCreator& then, double risen) {
+  int largest = -1;
+  uint64_t most = 0;
+  double recorded = 0;
+  for (const auto& [pid, bytes] : SegmentsOf(model)) {
+    const auto before = then.find(pid);
+    const uint64_t gained = SaturatingSubtract(bytes, before == then.end() ? 0 : before->second);
+    const auto creator =
+        std::find_if(model.processes.begin(), model.processes.end(),
+                     [pid = pid](const ProcessModel& process) { return process.id.pid == pid && !process.ended; });
+    const bool known = creator != model.processes.end();
+    if (known) recorded += gained;
+    if (gained <= most) continue;
+    most = gained;
+    largest = known ? creator->index : -1;
+  }
+  return recorded >= kMostOfIt * risen ? largest : -1;
 }
 
 }  // namespace
 
 HeldByAll HeldBy(const RunModel& model) {
-  HeldByAll held = {.shm_bytes = ShmBytes(model)};
+  HeldByAll held = {.shm_bytes = ShmBytes(model), .segments = SegmentsOf(model)};
   held.processes.reserve(model.processes.size());
   for (const ProcessModel& process : model.processes) {
     held.processes.push_back({process.index, process.private_bytes, process.counts.shm_pages,
@@ -95,15 +111,17 @@ TopContributor TopContributorOf(LimitKind kind, double gained, const Before& bef
                                 : LargestCause(then.causes, process.causes.value_or(CauseCounts{}));
   }
   if (shm_only) {
-    if (top_contributor.index < 0) top_contributor.index = LargestCreator(model);
+    if (top_contributor.index < 0) top_contributor.index = LargestCreator(model, /*then=*/{}, /*risen=*/0);
     top_contributor.cause = kSharedMemory;
     return top_contributor;
   }
-  // No fault shows shared memory that was allocated (torch from 2.10 on), and none is counted by the page map.
-  const double other_shm = std::max(Gained(before.held.shm_bytes, ShmBytes(model)) - faulted_shm, 0.0);
+  // No fault shows shared memory that was allocated (torch from 2.10 on), and none is counted by the page map. Others
+  // may use the same /dev/shm: at most what the processes leave unexplained of the limit is this.
+  double other_shm = std::max(Gained(before.held.shm_bytes, ShmBytes(model)) - faulted_shm, 0.0);
+  if (gained > 0) other_shm = std::min(other_shm, std::max(gained - top_contributor.gained_bytes, 0.0));
   top_contributor.gained_bytes += other_shm;
   if (other_shm > most) {
-    top_contributor.index = LargestCreator(model);
+    top_contributor.index = LargestCreator(model, before.held.segments, other_shm);
     top_contributor.cause = kSharedMemory;
   }
   if (top_contributor.gained_bytes < kLeastShare * gained) {

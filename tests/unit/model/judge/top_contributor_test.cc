@@ -79,6 +79,31 @@ TEST_CASE("shared memory that shows no fault is a gain, of whoever made the larg
   CHECK(top(LimitKind::kHost).cause == "new-memory");
 }
 
+TEST_CASE("what others put into a /dev/shm that is not the target's alone does not hide a leak") {
+  HeldByAll before = {.processes = {{.index = 1, .private_bytes = 0, .shm_pages = 0}},
+                      .shm_bytes = 100 * kMb,
+                      .segments = {{1001, 90 * kMb}}};
+  RunModel model;
+  model.processes = {Worker(1, 400)};
+  model.processes[0].id = {1001, 7};
+  model.limits = {{.now = {.kind = LimitKind::kShm, .name = "/dev/shm", .used = 900 * kMb}}};
+  model.shm = ShmSample{.segments = {{.bytes = 100 * kMb, .creator = 1001}}};
+  const auto top = [&](LimitKind kind, double gained_mb) {
+    return TopContributorOf(kind, gained_mb * kMb, {before, kLastTick}, model);
+  };
+  const TopContributor of_cgroup = top(LimitKind::kCgroupV2, 400);
+  CHECK(of_cgroup.index == 1);
+  CHECK(of_cgroup.cause == "new-memory");
+  CHECK(of_cgroup.gained_bytes == 400 * kMb);
+  // The host has both. The worker's segments are large, but not what grew.
+  CHECK(top(LimitKind::kHost, 1200).cause == "shm");
+  CHECK(top(LimitKind::kHost, 1200).index == -1);
+  model.shm->segments[0].bytes = 600 * kMb;
+  CHECK(top(LimitKind::kHost, 1200).index == 1);
+  model.shm->segments.push_back({.bytes = 700 * kMb, .creator = 4242});  // of a process that is not recorded
+  CHECK(top(LimitKind::kHost, 1200).index == -1);
+}
+
 // The collector moves an end between the last pull and its tick to that tick.
 TEST_CASE("memory of those that ended since the last tick is leaving, earlier ones' is gone") {
   const auto ended = [](int index, absl::Duration at) {
