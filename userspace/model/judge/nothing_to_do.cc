@@ -147,16 +147,15 @@ std::string LeftRunning(const Facts& facts) {
                       " still running: `cowprof --attach ", first->id.pid, "` records what follows. ");
 }
 
-// "The host's memory (23.5 GiB) will be full in about 12 min; what fills it is not the memory of these processes. " "":
-// no limit will be met.
+// "The host's memory (23.5 GiB) will be full in about 12 min at 8.0 MiB/s. " "": no limit will be met. Whose memory
+// fills it is not said: what the forecast calls flat may be theirs, such as shared memory without a name.
 std::string LimitAhead(const Facts& facts) {
   const Forecast& forecast = facts.findings.forecast;
   if (forecast.first_limit < 0) return "";
   const LimitForecast& limit = forecast.limits[forecast.first_limit];
   std::string text = FormatLimitEta(limit, /*with_bound=*/true, /*with_rate=*/true, /*with_verb=*/true);
   text[0] = absl::ascii_toupper(text[0]);
-  const bool others = IsMemory(limit.now.kind) && limit.per_second > 0 && forecast.shape == Shape::kFlat;
-  return absl::StrCat(text, others ? "; what fills it is not the memory of these processes. " : ". ");
+  return absl::StrCat(text, ". ");
 }
 
 }  // namespace

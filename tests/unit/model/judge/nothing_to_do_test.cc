@@ -85,8 +85,7 @@ TEST_CASE("nothing to do: not beside a limit that will be met") {
   for (int t = 24; t < 60; ++t) add(t, 4000 + 100 * (t - 23));
   INFO(HeadlineOf(run));
   CHECK(absl::StartsWith(HeadlineOf(run), "The host's memory (16.0 GiB) will be full in about "));
-  CHECK(absl::StrContains(HeadlineOf(run),
-                          "MiB/s; what fills it is not the memory of these processes. The workers share what"));
+  CHECK(absl::StrContains(HeadlineOf(run), " MiB/s. The workers share what they should."));
 }
 
 TEST_CASE("nothing to do: shared memory without a name that workers keep") {
