@@ -103,9 +103,11 @@ void RememberGenerations(const Sample& sample, const RunModel& model, size_t wor
 void RememberOutside(const Sample& sample, const RunModel& model, uint64_t workers_bytes, double fresh_outside,
                      ForecastInputs* inputs) {
   const ProcessModel* target = model.target();
-  const bool some_end = std::any_of(sample.events.begin(), sample.events.end(),
-                                    [](const Event& event) { return event.Is<ProcessExited>(); });
-  if (inputs->generation_workers == 0 || some_end || target == nullptr || target->ended) return;
+  const bool workers_end = std::any_of(sample.events.begin(), sample.events.end(), [&](const Event& event) {
+    const ProcessModel* process = event.Is<ProcessExited>() ? model.Find(event.index) : nullptr;
+    return process != nullptr && process->is_worker();
+  });
+  if (inputs->generation_workers == 0 || workers_end || target == nullptr || target->ended) return;
   const double t = absl::ToDoubleSeconds(model.t);
   for (size_t i = 0; i < model.limits.size(); ++i) {
     const LimitSample& limit = model.limits[i].now;

@@ -21,6 +21,9 @@ class OutsideGrowth {
   };
   // `floor`: as of SlopeOf.
   Growth Of(double floor) const;
+  // Whether there are points of earlier generations, and one of the last 10 s before `t` to compare with them: not
+  // where workers end all the time.
+  bool tells(double t) const { return !lows_.empty() && t - all_.back().t <= 10; }
   double latest() const { return all_.empty() ? 0 : all_.back().value; }
 
  private:

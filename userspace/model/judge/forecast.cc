@@ -234,7 +234,9 @@ std::vector<LimitForecast> ForecastLimits(const RunModel& model, const ForecastI
       const OutsideGrowth::Growth outside = inputs.outside[i].Of(floor);
       const double top = inputs.outside[i].latest() + inputs.earlier_bytes;
       // Where growth outside the workers leaves no room for that, they meet the limit at their own pace.
-      of_limit.as_earlier = outside.slope.best <= 0 || top < *now.limit;
+      of_limit.as_earlier = inputs.outside[i].tells(absl::ToDoubleSeconds(model.t))
+                                ? outside.slope.best <= 0 || top < *now.limit
+                                : now.used < 1.05 * inputs.earlier_peaks[i];
       of_limit.reached = of_limit.as_earlier ? inputs.earlier_peaks[i] : top;
       if (of_limit.as_earlier) {
         of_limit.slope = outside.slope;

@@ -301,16 +301,25 @@ TEST_CASE("healthy cgroups have no time: level, noisy, loaded once, given back")
 namespace {
 
 // In each epoch of 21 s a worker makes 400 MiB of new memory, and ends. The target has `outside_mib` at each tick.
-std::vector<Forecast> Epochs(int epochs, uint64_t limit_mib, const std::function<double(int)>& outside_mib) {
+// `commands`: in each tick a command is run, and ends.
+std::vector<Forecast> Epochs(int epochs, uint64_t limit_mib, const std::function<double(int)>& outside_mib,
+                             bool commands = false) {
   Story story;
   std::vector<Forecast> forecasts;
+  int index = 0, next = 1;
   for (int tick = 0; tick < 21 * epochs; ++tick) {
-    const int index = 1 + tick / 21, i = tick % 21;
+    const int i = tick % 21;
+    if (i == 0) index = next++;
     const uint64_t fresh = 20 * kMiB / kPage * i, outside = static_cast<uint64_t>(outside_mib(tick)) * kMiB / kPage;
     Sample sample = {.processes = {Row(0, 0, 1000 + outside), Row(index, 0, 1000 + fresh)}};
     if (tick == 0) sample.events.push_back(Forked(0, /*target=*/true));
     if (i == 0) sample.events.push_back(Forked(index));
     if (i == 20) sample.events.push_back(Exited(index));
+    if (commands) {
+      const ProcessExeced execed = {.comm = "sox", .command = "sox a.wav b.wav", .executable = "/usr/bin/sox"};
+      sample.events.insert(sample.events.end(), {Forked(next), {.index = next, .what = execed}, Exited(next)});
+      ++next;
+    }
     sample.processes.back().counts.zero_fill_pages = fresh;
     sample.limits = {Cgroup(limit_mib * kMiB, 100 * kMiB + (outside + fresh) * kPage)};
     forecasts.push_back(story.Add(std::move(sample)));
@@ -334,7 +343,9 @@ TEST_CASE("the second generation of workers is known from the first") {
 }
 
 TEST_CASE("what grows outside the workers is told in their second generation, too") {
-  const std::vector<Forecast> forecasts = Epochs(4, 1200, [](int tick) { return 2 * tick; });
+  const bool commands = GENERATE(false, true);
+  const std::vector<Forecast> forecasts = Epochs(
+      4, 1200, [](int tick) { return 2 * tick; }, commands);
   for (size_t i = 24; i < forecasts.size(); ++i) {
     INFO(i << ": " << forecasts[i].sentence);
     CHECK(forecasts[i].unbounded_bytes_per_second == Approx(2.0 * kMiB).epsilon(0.05));
@@ -342,6 +353,38 @@ TEST_CASE("what grows outside the workers is told in their second generation, to
     CHECK(EtaOf(forecasts[i]) == Approx((1200 - 480 - 2.0 * i) / 2).epsilon(0.05));
     CHECK(forecasts[i].outlook == Outlook::kWillExceed);
   }
+}
+
+TEST_CASE("where workers end in every sample, a limit that fills beyond its earlier peak keeps its time") {
+  Story story;
+  const auto add = [&](std::vector<Event> events, const std::vector<int>& workers, uint64_t each_mib,
+                       uint64_t used_mib) {
+    Sample sample = {.events = std::move(events), .processes = {Row(0, 0, 1000)}};
+    for (const int index : workers) {
+      sample.processes.push_back(Row(index, 0, 1000 + each_mib * kMiB / kPage));
+      sample.processes.back().counts.zero_fill_pages = each_mib * kMiB / kPage;
+    }
+    sample.limits = {Cgroup(1000 * kMiB, used_mib * kMiB)};
+    return story.Add(std::move(sample));
+  };
+  add({Forked(0, /*target=*/true), Forked(1)}, {1}, 0, 100);
+  for (int i = 0; i < 20; ++i) add({}, {1}, 300, 400);
+  add({Exited(1)}, {1}, 300, 400);
+  std::vector<Event> forked;
+  std::vector<int> living;
+  for (int index = 2; index < 62; ++index) {
+    forked.push_back(Forked(index));
+    living.push_back(index);
+  }
+  add(std::move(forked), living, 0, 100);
+  Forecast forecast;
+  for (int used_mib = 110; used_mib <= 500; used_mib += 10) {
+    forecast = add({Exited(living.back())}, living, 0, used_mib);
+    living.pop_back();
+  }
+  INFO(forecast.sentence);
+  CHECK(forecast.sawtooth);
+  CHECK(EtaOf(forecast) == Approx(50).epsilon(0.05));
 }
 
 TEST_CASE("what a program keeps of each epoch shows from one generation to the next") {
