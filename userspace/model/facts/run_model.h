@@ -164,6 +164,7 @@ struct WorkerSets {
   int last = -1;                        // number of the latest set
   std::set<int> living;                 // its members, by index
   uint64_t members = 0;                 // that it has had
+  uint64_t failed = 0;                  // that ended as a failed exec does, and are no longer members
   std::map<uint64_t, int> ids;          // its DataLoader's workers, by worker_id
   std::map<uint64_t, int> earlier_ids;  // those of the set before
 };

@@ -341,27 +341,50 @@ TEST_CASE("a child whose exec failed is a helper, and of no generation") {
   RunModel model;
   Append({.t = absl::Seconds(1), .events = {Target()}}, &model);
   model.processes[0].python = "3.8.10";
-  const auto role_of = [&](int status, absl::Duration lived, uint64_t copies, Duty duty = Duty::kUnknown) {
+  const auto role_of = [&](int status, absl::Duration lived, Count copies, Duty duty = Duty::kUnknown) {
     const int index = model.announced;
     Event fork = Fork(index, 0, kTrain);
     std::get<ProcessStarted>(fork.what).space = 0;
     fork.t = model.t + absl::Seconds(1);
     const Event end = {.t = fork.t + lived, .index = index, .what = ProcessExited{.status = status}};
-    Sample sample = {.t = end.t, .events = {fork, end}, .processes = {Row(index, copies, copies)}};
+    Sample sample = {.t = end.t, .events = {fork, end}, .processes = {Row(index, 0, 0)}};
+    sample.processes[0].counts.copies = copies;
     if (duty != Duty::kUnknown) sample.events.push_back({.t = fork.t, .index = index, .what = DutyFound{.duty = duty}});
     Append(sample, &model);
     return model.processes[index].role;
   };
   const absl::Duration at_once = absl::Milliseconds(5);
-  CHECK(role_of(255 << 8, at_once, 40) == Role::kHelper);
+  CHECK(role_of(255 << 8, at_once, 20) == Role::kHelper);
   CHECK(model.processes[1].generation == -1);
-  CHECK(role_of(1 << 8, at_once, 40) == Role::kWorker);
-  CHECK(role_of(SIGKILL, at_once, 40) == Role::kWorker);
-  CHECK(role_of(255 << 8, absl::Seconds(3), 40) == Role::kWorker);
-  CHECK(role_of(255 << 8, at_once, 4000) == Role::kWorker);
-  CHECK(role_of(255 << 8, at_once, 40, Duty::kPool) == Role::kPool);
+  CHECK(role_of(1 << 8, at_once, 20) == Role::kWorker);
+  CHECK(role_of(SIGKILL, at_once, 20) == Role::kWorker);
+  CHECK(role_of(255 << 8, absl::Seconds(3), 20) == Role::kWorker);
+  CHECK(role_of(255 << 8, at_once, 100) == Role::kWorker);
+  CHECK(role_of(255 << 8, at_once, std::nullopt) == Role::kWorker);
+  CHECK(role_of(255 << 8, at_once, 20, Duty::kPool) == Role::kPool);
   model.processes[0].python.clear();  // not of Python
-  CHECK(role_of(255 << 8, at_once, 40) == Role::kWorker);
+  CHECK(role_of(255 << 8, at_once, 20) == Role::kWorker);
+}
+
+TEST_CASE("workers that all end at once are no failed execs") {
+  RunModel model;
+  Sample sample = {.t = absl::Seconds(1), .events = {Target()}, .processes = {Row(0, 0, 0)}};
+  for (int index = 1; index <= 4; ++index) {
+    sample.events.push_back(Fork(index, 0, kTrain));
+    std::get<ProcessStarted>(sample.events.back().what).space = 0;
+    sample.events.push_back(Exited(index, 255 << 8, absl::Milliseconds(50)));
+    sample.processes.push_back(Row(index, 20, 20));
+  }
+  const bool one_lives = GENERATE(false, true);
+  if (one_lives) sample.events.pop_back();
+  Append({.events = {Target()}}, &model);
+  model.processes[0].python = "3.11.2";
+  sample.events.erase(sample.events.begin());
+  Append(sample, &model);
+  const int failed = one_lives ? -1 : 0;
+  CHECK(GenerationsOf(model) == std::vector<int>{-1, failed, failed, failed, 0});
+  CHECK(model.processes[1].is_worker() == !one_lives);
+  CHECK(SumOf(model, /*living_only=*/false, /*workers_only=*/true).processes == (one_lives ? 1 : 4));
 }
 
 TEST_CASE("generations: workers of a DataLoader with the same number are of two") {
