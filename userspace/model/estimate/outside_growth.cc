@@ -37,14 +37,18 @@ bool OutsideGrowth::Kept() const {
   return low_.value > lows_.back().value + kKept * (last_peak_ - lows_.back().value);
 }
 
+bool OutsideGrowth::above_earlier() const {
+  if (lows_.empty()) return false;
+  return latest() > earlier_peak_ + std::max(kNoise, kSameRise * (last_peak_ - lows_.back().value));
+}
+
 OutsideGrowth::Growth OutsideGrowth::Of(double floor) const {
   if (lows_.empty()) return {};
   const auto growth = [floor](const Series& series) {
     const Slope slope = SlopeOf(series, floor);
     return Growth{slope, RisenFor(series, slope)};
   };
-  const double same = std::max(kNoise, kSameRise * (last_peak_ - lows_.back().value));
-  if (Kept() || latest() > earlier_peak_ + same) {
+  if (Kept() || above_earlier()) {
     if (const Growth now = growth(all_); now.slope.best > 0) return now;
   }
   return growth(lows_);

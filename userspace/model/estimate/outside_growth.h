@@ -25,6 +25,7 @@ class OutsideGrowth {
   // where workers end all the time.
   bool tells(double t) const { return !lows_.empty() && t - all_.back().t <= 10; }
   double latest() const { return all_.empty() ? 0 : all_.back().value; }
+  bool above_earlier() const;  // the latest, beyond all that it was during earlier generations
 
  private:
   bool Kept() const;

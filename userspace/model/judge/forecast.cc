@@ -231,17 +231,18 @@ std::vector<LimitForecast> ForecastLimits(const RunModel& model, const ForecastI
       of_limit.slope = SlopeOf(inputs.beyond_copies[i], floor);
     of_limit.risen_seconds = RisenFor(inputs.beyond_copies[i], of_limit.slope);
     if (IsMemory(now.kind) && BelowEarlier(copies, inputs)) {
-      const OutsideGrowth::Growth outside = inputs.outside[i].Of(floor);
-      const double top = inputs.outside[i].latest() + inputs.earlier_bytes;
-      // Where growth outside the workers leaves no room for that, they meet the limit at their own pace.
-      of_limit.as_earlier = inputs.outside[i].tells(absl::ToDoubleSeconds(model.t))
-                                ? outside.slope.best <= 0 || top < *now.limit
-                                : now.used < 1.05 * inputs.earlier_peaks[i];
-      of_limit.reached = of_limit.as_earlier ? inputs.earlier_peaks[i] : top;
+      const OutsideGrowth& outside = inputs.outside[i];
+      const OutsideGrowth::Growth growth = outside.Of(floor);
+      const bool tells = outside.tells(absl::ToDoubleSeconds(model.t)), rises = growth.slope.best > 0;
+      // Beside more than there was during earlier generations, workers as large as earlier ones come to this.
+      const double top = tells && (rises || outside.above_earlier()) ? outside.latest() + inputs.earlier_bytes : 0;
+      of_limit.reached = std::max<double>(inputs.earlier_peaks[i], top);
+      // Where that has no room, they meet the limit at their own pace.
+      of_limit.as_earlier = tells ? top < *now.limit : now.used < 1.05 * inputs.earlier_peaks[i];
       if (of_limit.as_earlier) {
-        of_limit.slope = outside.slope;
-        of_limit.risen_seconds = outside.risen_seconds;
-        of_limit.to_come = outside.slope.best > 0 ? std::max(top - now.used, 0.0) : 0;
+        of_limit.slope = growth.slope;
+        of_limit.risen_seconds = growth.risen_seconds;
+        of_limit.to_come = rises ? std::max(top - now.used, 0.0) : 0;
       }
     }
     limits.push_back(ForecastOfLimit(now, of_limit, copies));

@@ -404,6 +404,19 @@ TEST_CASE("where growth outside leaves no room for the workers, they meet the li
   CHECK(EtaOf(late) == Approx((560 - 100 - 2.0 * 54 - 240) / 22).epsilon(0.1));
 }
 
+TEST_CASE("a step outside the workers takes the room that the next ones need") {
+  const auto at = [](uint64_t limit_mib) {
+    return Epochs(2, limit_mib, [](int tick) { return tick < 26 ? 0 : 100; })[21 + 12];
+  };
+  const Forecast met = at(560), tight = at(600), safe = at(700);
+  INFO(met.sentence);
+  CHECK(EtaOf(met) == Approx((560 - 200 - 240) / 20).epsilon(0.1));
+  CHECK_FALSE(tight.limits[0].eta);
+  CHECK(tight.limits[0].peak.best == Approx(580.0 * kMiB).epsilon(0.02));
+  CHECK(tight.outlook == Outlook::kTight);
+  CHECK(safe.outlook == Outlook::kSafe);
+}
+
 TEST_CASE("a generation that is forked as the last one ends is another one") {
   Story story;
   for (int i = 0; i < 6; ++i) {
