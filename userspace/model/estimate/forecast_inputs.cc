@@ -108,13 +108,13 @@ void RememberOutside(const Sample& sample, const RunModel& model, uint64_t worke
     return process != nullptr && process->is_worker();
   });
   if (inputs->generation_workers == 0 || workers_end || target == nullptr || target->ended) return;
-  const double t = absl::ToDoubleSeconds(model.t);
+  const double t = absl::ToDoubleSeconds(model.t), started = inputs->start_up.outside_bytes();
   for (size_t i = 0; i < model.limits.size(); ++i) {
     const LimitSample& limit = model.limits[i].now;
     if (limit.kind == LimitKind::kShm) fresh_outside += limit.used;
-    if (IsMemory(limit.kind)) inputs->outside[i].Add({t, static_cast<double>(limit.used) - workers_bytes});
+    if (IsMemory(limit.kind)) inputs->outside[i].Add({t, limit.used - started - workers_bytes}, started);
   }
-  inputs->new_outside.Add({t, fresh_outside});
+  inputs->new_outside.Add({t, fresh_outside - started}, started);
 }
 
 // What the process has copied of what it inherited, and still owns.

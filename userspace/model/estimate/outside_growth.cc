@@ -15,10 +15,12 @@ constexpr size_t kMostLows = 5;  // so few that each must be above the one befor
 
 }  // namespace
 
-void OutsideGrowth::Add(const Point& point) {
+void OutsideGrowth::Add(const Point& point, double started) {
   AppendPoint(point, &all_);
   if (points_ == 0 || point.value < low_.value) low_ = point;
   peak_ = points_ == 0 ? point.value : std::max(peak_, point.value);
+  latest_ = point.value + started;
+  most_ = points_ == 0 ? latest_ : std::max(most_, latest_);
   ++points_;
 }
 
@@ -27,6 +29,7 @@ void OutsideGrowth::EndGeneration() {
   last_kept_ = Kept();
   last_peak_ = peak_;
   earlier_peak_ = lows_.empty() ? peak_ : std::max(earlier_peak_, peak_);
+  earlier_most_ = lows_.empty() ? most_ : std::max(earlier_most_, most_);
   AppendPoint(low_, &lows_);
   if (lows_.size() > kMostLows) lows_.erase(lows_.begin());
   points_ = 0;
@@ -37,10 +40,7 @@ bool OutsideGrowth::Kept() const {
   return low_.value > lows_.back().value + kKept * (last_peak_ - lows_.back().value);
 }
 
-bool OutsideGrowth::above_earlier() const {
-  if (lows_.empty()) return false;
-  return latest() > earlier_peak_ + std::max(kNoise, kSameRise * (last_peak_ - lows_.back().value));
-}
+double OutsideGrowth::Same() const { return std::max(kNoise, kSameRise * (last_peak_ - lows_.back().value)); }
 
 OutsideGrowth::Growth OutsideGrowth::Of(double floor) const {
   if (lows_.empty()) return {};
@@ -48,7 +48,7 @@ OutsideGrowth::Growth OutsideGrowth::Of(double floor) const {
     const Slope slope = SlopeOf(series, floor);
     return Growth{slope, RisenFor(series, slope)};
   };
-  if (Kept() || above_earlier()) {
+  if (Kept() || all_.back().value > earlier_peak_ + Same()) {
     if (const Growth now = growth(all_); now.slope.best > 0) return now;
   }
   return growth(lows_);

@@ -11,8 +11,9 @@ namespace cowprof {
 
 class OutsideGrowth {
  public:
-  // Skip moments at which workers end: their memory is given back a little earlier or later.
-  void Add(const Point& point);
+  // `started`: what processes took by starting, which `point` leaves out: it is no growth, but there. Skip moments at
+  // which workers end: their memory is given back a little earlier or later.
+  void Add(const Point& point, double started);
   void EndGeneration();
 
   struct Growth {
@@ -24,20 +25,22 @@ class OutsideGrowth {
   // Whether there are points of earlier generations, and one of the last 10 s before `t` to compare with them: not
   // where workers end all the time.
   bool tells(double t) const { return !lows_.empty() && t - all_.back().t <= 10; }
-  double latest() const { return all_.empty() ? 0 : all_.back().value; }
-  bool above_earlier() const;  // the latest, beyond all that it was during earlier generations
+  // With what processes took by starting. Whether it is more than ever during earlier generations.
+  double latest() const { return latest_; }
+  bool above_earlier() const { return !lows_.empty() && latest_ > earlier_most_ + Same(); }
 
  private:
   bool Kept() const;
+  double Same() const;  // above an earlier peak by less is the same again
 
   Series all_;
   Series lows_;  // of the latest generations that have ended
   // Of the current generation.
   size_t points_ = 0;
   Point low_;
-  double peak_ = 0;
+  double peak_ = 0, most_ = 0, latest_ = 0;  // the latter two as latest()
   // Of those that have ended: the most; of the latest one, its own, and whether it kept what the one before it took.
-  double earlier_peak_ = 0, last_peak_ = 0;
+  double earlier_peak_ = 0, earlier_most_ = 0, last_peak_ = 0;
   bool last_kept_ = false;
 };
 

@@ -73,10 +73,11 @@ void StartUp::LearnTaken(const RunModel& model) {
         .anonymous_bytes = std::max(anonymous - first, 0.0) * page_bytes,
         .shared_bytes = process.index == 0 ? process.proc.shmem_pages.value_or(0) * page_bytes : 0};
   });
-  anonymous_bytes_ = shared_bytes_ = 0;
+  anonymous_bytes_ = shared_bytes_ = outside_bytes_ = 0;
   for (const auto& [index, taken] : taken_) {
     anonymous_bytes_ += taken.anonymous_bytes;
     shared_bytes_ += taken.shared_bytes;
+    if (!model.Find(index)->is_worker()) outside_bytes_ += taken.anonymous_bytes;
   }
 }
 

@@ -32,6 +32,8 @@ class StartUp {
   // Counts while they start, and stays as it is afterwards. Bytes.
   double anonymous_bytes() const { return anonymous_bytes_; }
   double shared_bytes() const { return shared_bytes_; }
+  // Of the former, that of processes other than workers.
+  double outside_bytes() const { return outside_bytes_; }
 
  private:
   struct Taken {
@@ -43,7 +45,7 @@ class StartUp {
   Count target_pages_;  // of anonymous memory, when it last rose
   absl::Duration rose_;
   std::map<int, Taken> taken_;  // by process index; of living processes
-  double anonymous_bytes_ = 0, shared_bytes_ = 0;
+  double anonymous_bytes_ = 0, shared_bytes_ = 0, outside_bytes_ = 0;
 };
 
 }  // namespace cowprof

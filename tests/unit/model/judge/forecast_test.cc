@@ -301,9 +301,9 @@ TEST_CASE("healthy cgroups have no time: level, noisy, loaded once, given back")
 namespace {
 
 // In each epoch of 21 s a worker makes 400 MiB of new memory, and ends. The target has `outside_mib` at each tick.
-// `commands`: in each tick a command is run, and ends.
+// `add_others`: adds other processes to the sample of a tick, from index `*next` on.
 std::vector<Forecast> Epochs(int epochs, uint64_t limit_mib, const std::function<double(int)>& outside_mib,
-                             bool commands = false) {
+                             const std::function<void(int tick, int* next, Sample* sample)>& add_others = nullptr) {
   Story story;
   std::vector<Forecast> forecasts;
   int index = 0, next = 1;
@@ -315,16 +315,22 @@ std::vector<Forecast> Epochs(int epochs, uint64_t limit_mib, const std::function
     if (tick == 0) sample.events.push_back(Forked(0, /*target=*/true));
     if (i == 0) sample.events.push_back(Forked(index));
     if (i == 20) sample.events.push_back(Exited(index));
-    if (commands) {
-      const ProcessExeced execed = {.comm = "sox", .command = "sox a.wav b.wav", .executable = "/usr/bin/sox"};
-      sample.events.insert(sample.events.end(), {Forked(next), {.index = next, .what = execed}, Exited(next)});
-      ++next;
-    }
     sample.processes.back().counts.zero_fill_pages = fresh;
     sample.limits = {Cgroup(limit_mib * kMiB, 100 * kMiB + (outside + fresh) * kPage)};
+    if (add_others) add_others(tick, &next, &sample);
     forecasts.push_back(story.Add(std::move(sample)));
   }
   return forecasts;
+}
+
+Event Ran(int index, const std::string& program) {
+  return {.index = index,
+          .what = ProcessExeced{.comm = program, .command = program + " a b", .executable = "/usr/bin/" + program}};
+}
+
+void RunCommand(int, int* next, Sample* sample) {
+  sample->events.insert(sample->events.end(), {Forked(*next), Ran(*next, "sox"), Exited(*next)});
+  ++*next;
 }
 
 }  // namespace
@@ -343,9 +349,9 @@ TEST_CASE("the second generation of workers is known from the first") {
 }
 
 TEST_CASE("what grows outside the workers is told in their second generation, too") {
-  const bool commands = GENERATE(false, true);
+  const bool commands = GENERATE(false, true);  // in each tick, one that ends at once
   const std::vector<Forecast> forecasts = Epochs(
-      4, 1200, [](int tick) { return 2 * tick; }, commands);
+      4, 1200, [](int tick) { return 2 * tick; }, commands ? RunCommand : nullptr);
   for (size_t i = 24; i < forecasts.size(); ++i) {
     INFO(i << ": " << forecasts[i].sentence);
     CHECK(forecasts[i].unbounded_bytes_per_second == Approx(2.0 * kMiB).epsilon(0.05));
@@ -415,6 +421,32 @@ TEST_CASE("a step outside the workers takes the room that the next ones need") {
   CHECK(tight.limits[0].peak.best == Approx(580.0 * kMiB).epsilon(0.02));
   CHECK(tight.outlook == Outlook::kTight);
   CHECK(safe.outlook == Outlook::kSafe);
+}
+
+TEST_CASE("a program that loads beside the second generation makes no trend, but takes room") {
+  const auto epochs = [](uint64_t limit_mib) {
+    int program = 0;
+    const auto load = [&program](int tick, int* next, Sample* sample) {
+      if (tick < 26) return;
+      if (tick == 26) {
+        program = (*next)++;
+        sample->events.insert(sample->events.end(), {Forked(program), Ran(program, "python3")});
+      }
+      const uint64_t bytes = 20 * kMiB * (tick - 26);
+      sample->processes.push_back(Row(program, 0, bytes / kPage));
+      sample->limits[0].used += bytes;
+    };
+    return Epochs(
+        2, limit_mib, [](int) { return 0; }, load);
+  };
+  const std::vector<Forecast> forecasts = epochs(1200);
+  for (int tick = 27; tick < 40; ++tick) {
+    INFO(tick << ": " << forecasts[tick].sentence);
+    CHECK(forecasts[tick].unbounded_bytes_per_second == 0);
+    CHECK_FALSE(forecasts[tick].limits[0].eta);
+    CHECK(forecasts[tick].outlook == Outlook::kSafe);
+  }
+  CHECK(EtaOf(epochs(640)[36]) == Approx(2).epsilon(0.1));  // 100 + 200 of the program, and 380 of the worker to come
 }
 
 TEST_CASE("a generation that is forked as the last one ends is another one") {
