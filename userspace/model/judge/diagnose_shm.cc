@@ -18,7 +18,6 @@ namespace {
 
 constexpr double kFull = 0.99, kNearFull = 0.8;
 constexpr absl::Duration kAtThatTime = absl::Seconds(2);  // from a bus error to a sample that tells of it
-constexpr double kHalfFull = 0.5;                         // below that, what fills it may as well stop
 constexpr uint64_t kLooksToBelieve = 2;  // that a segment has no owner: it may change hands during a look
 constexpr double kLeakShare = 0.001;     // of the capacity; less is not a finding
 constexpr uint64_t kLeastLeaked = 8 << 20;

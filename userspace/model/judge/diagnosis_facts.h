@@ -115,6 +115,12 @@ bool IsOfLibrary(const Frame& frame);
 // returned".
 std::string CulpritText(Culprit culprit, bool estimated, absl::string_view at);
 
+// Below that, what fills a limit other than one of memory may as well stop: queues that fill, files opened at a start.
+inline constexpr double kHalfFull = 0.5;
+// "The host's memory (23.5 GiB) will be full in about 12 min at 8.0 MiB/s. ": of the limit that will be met first. "":
+// none, or none that is half full. Whose memory fills it is not said: what the forecast calls flat may be theirs, such
+// as shared memory without a name. nothing_to_do.cc
+std::string LimitAhead(const Facts& facts);
 // "Nothing to do: the workers share what they should.": of a run in which memory is well. nothing_to_do.cc
 std::string NothingToDo(const Facts& facts);
 // "The process 4711 (python3) allocated 80.0 MiB of new memory within 12 s, ...": a process other than a worker that

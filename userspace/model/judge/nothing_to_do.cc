@@ -147,23 +147,24 @@ std::string LeftRunning(const Facts& facts) {
                       " still running: `cowprof --attach ", first->id.pid, "` records what follows. ");
 }
 
-// "The host's memory (23.5 GiB) will be full in about 12 min at 8.0 MiB/s. " "": no limit will be met. Whose memory
-// fills it is not said: what the forecast calls flat may be theirs, such as shared memory without a name.
+}  // namespace
+
 std::string LimitAhead(const Facts& facts) {
-  const Forecast& forecast = facts.findings.forecast;
-  if (forecast.first_limit < 0) return "";
-  const LimitForecast& limit = forecast.limits[forecast.first_limit];
-  std::string text = FormatLimitEta(limit, /*with_bound=*/true, /*with_rate=*/true, /*with_verb=*/true);
+  const LimitForecast* first = nullptr;
+  for (const LimitForecast& limit : facts.findings.forecast.limits) {
+    const bool counts = IsMemory(limit.now.kind) || limit.now.ratio().value_or(0) >= kHalfFull;
+    if (counts && limit.eta && (first == nullptr || *limit.eta < *first->eta)) first = &limit;
+  }
+  if (first == nullptr) return "";
+  std::string text = FormatLimitEta(*first, /*with_bound=*/true, /*with_rate=*/true, /*with_verb=*/true);
   text[0] = absl::ascii_toupper(text[0]);
   return absl::StrCat(text, ". ");
 }
 
-}  // namespace
-
 std::string NothingToDo(const Facts& facts) {
-  const std::string ahead = LimitAhead(facts), growth = GrowthOfOthers(facts);
-  const std::string left = absl::StrCat(ahead, LeftRunning(facts));
-  const bool well = left.empty() && growth.empty() && !StillGrows(facts);
+  const std::string left = absl::StrCat(LimitAhead(facts), LeftRunning(facts)), growth = GrowthOfOthers(facts);
+  const bool met = facts.findings.forecast.first_limit >= 0;  // a limit, be it one that is nearly empty yet
+  const bool well = !met && left.empty() && growth.empty() && !StillGrows(facts);
   if (!facts.HasWorkers()) {
     const std::string no_worker =
         !growth.empty() ? absl::StrCat("No worker was forked. ", growth)

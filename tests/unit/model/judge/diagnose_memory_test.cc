@@ -299,6 +299,12 @@ TEST_CASE("memory: mapped files are no leak, and no private memory is a mapped f
   const auto import = [](double t) { return t < 0.1 ? 8 + 1040 * t : 112; };
   CHECK(IdsOf(Recorded({{.new_mib = import, .file_mib = import}})) == Ids{"clean"});
   CHECK(IdsOf(Recorded({{.new_mib = import, .file_mib = import, .command = kSpawned}}, BigParent())) == Ids{"clean"});
+  // Beside a limit that will be met, the sentence begins with that.
+  const Worker reads = {.file_mib = Line(8, 200), .end = kSeconds + 1};
+  const Diagnosis beside = DiagnosesOf(Recorded({reads}, {}, Line(15'000, 23'000)))[0];
+  INFO(beside.summary);
+  CHECK(absl::StartsWith(beside.summary, "The host's memory (23.4 GiB) will be full in about "));
+  CHECK(absl::StrContains(beside.summary, " MiB/s. The resident size grows, by pages of mapped files"));
 }
 
 TEST_CASE("memory: workers that were spawned with much data") {

@@ -7,6 +7,7 @@
 #include "builders.h"
 #include "judged.h"
 #include "model/judge/diagnosis.h"
+#include "model/judge/diagnosis_facts.h"
 
 namespace cowprof {
 namespace {
@@ -86,6 +87,23 @@ TEST_CASE("nothing to do: not beside a limit that will be met") {
   INFO(HeadlineOf(run));
   CHECK(absl::StartsWith(HeadlineOf(run), "The host's memory (16.0 GiB) will be full in about "));
   CHECK(absl::StrContains(HeadlineOf(run), " MiB/s. The workers share what they should."));
+}
+
+TEST_CASE("nothing to do: a ramp of seconds in /dev/shm is not the first sentence") {
+  const Run run = Recorded(2, 0);
+  Findings findings = Judge(run);
+  const auto says = [&](LimitKind kind, uint64_t used_mib) {
+    const LimitSample now = {kind, "/job", 64 << 20, used_mib << 20};
+    findings.forecast.limits = {{.now = now, .eta = absl::Seconds(12), .per_second = 4 << 20}};
+    findings.forecast.first_limit = 0;
+    return NothingToDo(FactsOf(run, findings));
+  };
+  const std::string of_workers = "The workers share what they should.";  // the forecast has the rest
+  CHECK(says(LimitKind::kShm, 13) == of_workers);
+  CHECK(says(LimitKind::kDescriptors, 13) == of_workers);
+  CHECK(says(LimitKind::kShm, 40) ==
+        "Shared memory (/dev/shm) (64.0 MiB) will be full in about 12 s at 4.0 MiB/s. " + of_workers);
+  CHECK(absl::StrContains(says(LimitKind::kCgroupV2, 13), " will be full in about 12 s"));
 }
 
 TEST_CASE("nothing to do: shared memory without a name that workers keep") {
