@@ -1,8 +1,10 @@
 // Diagnoses of processes that were killed; post_mortem.cc finds what each one died of.
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "model/facts/shm.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/post_mortem.h"
@@ -65,17 +67,30 @@ bool IsPrivateMemoryKnown(const OomKill& kill, const RunModel& model) {
   });
 }
 
+// In /dev/shm at its fullest, of what recorded processes made, map or hold open: others may use the same one. Bytes.
+uint64_t SharedByRecorded(const RunModel& model) {
+  if (!model.shm_peak) return 0;
+  const auto is_recorded = [&](pid_t pid) {
+    return absl::c_any_of(model.processes, [pid](const ProcessModel& process) { return process.id.pid == pid; });
+  };
+  uint64_t bytes = 0;
+  for (const ShmSegment& segment : model.shm_peak->segments) {
+    if (!IsOnMount(*model.shm_peak, segment) || !EndsWithItsProcesses(segment.kind)) continue;
+    if (is_recorded(segment.creator) || absl::c_any_of(OwnersOf(segment), is_recorded)) bytes += segment.bytes;
+  }
+  return bytes;
+}
+
 // What helps depends on what the memory was: shared memory, inherited pages, copied as they were read, pages of files,
 // or other new memory of the top contributor.
 std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& model, Framework framework) {
   std::vector<std::string> advice;
   const uint64_t used = UsedAt(kill, model);
   if (kill.recorded_bytes < kMostOfIt * used) {
-    const LimitModel* shm = LimitOf(model, LimitKind::kShm);
-    if (shm != nullptr && shm->peak >= kMostOfIt * used) {
+    if (const uint64_t shared = SharedByRecorded(model); shared >= kMostOfIt * used && shared <= used) {
       return {absl::StrCat(
-          "Shared memory (", Printable(shm->now.name), ") held up to ", HumanBytes(shm->peak), " of ", HumanBytes(used),
-          " in use: keep less in it",
+          "Shared memory (", Printable(model.shm_peak->mount), ") of the recorded processes held up to ",
+          HumanBytes(shared), " of ", HumanBytes(used), " in use: keep less in it",
           framework == Framework::kDataLoader ? ", by fewer workers, a smaller prefetch_factor or batch_size." : ".")};
     }
     if (IsPrivateMemoryKnown(kill, model)) {

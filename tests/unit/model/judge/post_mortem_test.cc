@@ -216,20 +216,26 @@ TEST_CASE("post-mortem: most of what met the limit belongs to others") {
 }
 
 TEST_CASE("post-mortem: what met the limit was shared memory, or nobody knows what") {
-  const auto advice = [](uint64_t shm_mib) {
+  const auto advice = [](uint64_t shm_mib, pid_t holder = 1001) {
     Story story(1);
     story.run.model.processes[0].framework = story.run.model.processes[1].framework = Framework::kDataLoader;
-    Append({.t = absl::Seconds(2), .limits = {{LimitKind::kShm, "/dev/shm", 4096 * kMiB, shm_mib * kMiB}}},
+    const ShmSegment segment = {.kind = SegmentKind::kTorch, .bytes = shm_mib * kMiB, .mapped_by = {holder}};
+    Append({.t = absl::Seconds(2),
+            .limits = {{LimitKind::kShm, "/dev/shm", 4096 * kMiB, shm_mib * kMiB}},
+            .shm = ShmSample{.mount = "/dev/shm", .used_bytes = shm_mib * kMiB, .segments = {segment}}},
            &story.run.model);
     story.Add({}, {{0, 0, 1000}, {0, 0, 1000}});
     story.Add({Victim(1, Cgroup(1024 * kMiB)), Exited(1, SIGKILL)}, {{0, 0, 1000}, {0, 20 * kPagesOfMiB, 0}});
     story.run.model.processes[0].private_bytes = 0;
     return First(story).advice;
   };
-  CHECK(advice(700)[0] ==
-        "Shared memory (/dev/shm) held up to 700.0 MiB of 1.0 GiB in use: keep less in it, by fewer workers, a smaller "
-        "prefetch_factor or batch_size.");
+  CHECK(
+      advice(700)[0] ==
+      "Shared memory (/dev/shm) of the recorded processes held up to 700.0 MiB of 1.0 GiB in use: keep less in it, by "
+      "fewer workers, a smaller prefetch_factor or batch_size.");
   CHECK(absl::StrContains(advice(100)[0], "explain less than half"));
+  CHECK(absl::StrContains(advice(700, 4242)[0], "explain less than half"));  // others use the same /dev/shm
+  CHECK(absl::StrContains(advice(2000)[0], "explain less than half"));       // it was not all of this cgroup
   for (const std::string& line : advice(100)) CHECK_FALSE(absl::StrContains(line, "growth"));
 }
 
