@@ -11,6 +11,11 @@ namespace {
 
 constexpr uint64_t kLargest = uint64_t{1} << 62;  // that can be doubled
 
+// Whether what is in /dev/shm counts against this limit. Of the host's /dev/shm, a cgroup has only a part.
+bool Holds(const LimitModel& memory, const LimitModel& shm) {
+  return !IsCgroup(memory.now.kind) || (shm.now.used <= memory.now.used && shm.peak <= memory.peak);
+}
+
 // What a limit of memory leaves beside all that is not in /dev/shm.
 uint64_t RoomIn(const LimitModel& memory, const LimitModel& shm) {
   const uint64_t others =
@@ -22,14 +27,12 @@ uint64_t RoomIn(const LimitModel& memory, const LimitModel& shm) {
 
 // Twice what a recording claims may not fit in 64 bits.
 std::optional<std::string> LargerShm(const RunModel& model) {
-  LimitModel shm;
-  for (const LimitModel& limit : model.limits) {
-    if (limit.now.kind == LimitKind::kShm) shm = limit;
-  }
+  const LimitModel* const found = LimitOf(model, LimitKind::kShm);
+  const LimitModel shm = found == nullptr ? LimitModel{} : *found;
   const uint64_t capacity = shm.now.limit.value_or(0);
   uint64_t bytes = std::bit_ceil(std::min(std::max({uint64_t{64} << 20, shm.peak, capacity}), kLargest) * 2);
   for (const LimitModel& limit : model.limits) {
-    if (IsMemory(limit.now.kind) && limit.now.limit) bytes = std::min(bytes, RoomIn(limit, shm));
+    if (IsMemory(limit.now.kind) && limit.now.limit && Holds(limit, shm)) bytes = std::min(bytes, RoomIn(limit, shm));
   }
   const uint64_t mib = bytes >> 20;
   return mib > capacity >> 20 ? std::optional(absl::StrCat(mib, "m")) : std::nullopt;

@@ -238,6 +238,7 @@ TEST_CASE("no more room is asked for than limits of memory leave") {
   CHECK_FALSE(absl::StrContains(advice(64'000, 40'000, LimitKind::kHost), "the memory limit"));
   CHECK_FALSE(absl::StrContains(advice(40'100, 40'100), "shm-size"));
   CHECK(absl::StrContains(advice(40'100, 40'100), "Memory has no room for a larger one: keep less in it"));
+  CHECK(absl::StrContains(advice(30'000, 8'000), "--shm-size=65536m"));  // others fill it, from outside of the cgroup
 }
 
 TEST_CASE("names that were removed while in use, and never where it was full") {
