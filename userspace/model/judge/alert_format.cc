@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
@@ -114,7 +115,8 @@ std::vector<absl::string_view> IdsThatFit(const Alert& alert) {
 }
 
 // What helps at once, before what the finding advises.
-std::string AtOnce(const Alert& alert, const Findings& findings) {
+std::string AtOnce(const Alert& alert, const Findings& findings, absl::string_view then) {
+  if (absl::StartsWith(then, kNoLargerShm)) return "";
   if (alert.kind == LimitKind::kShm || alert.kind == LimitKind::kShmInodes) {
     return findings.framework == Framework::kDataLoader
                ? "use fewer workers, a smaller batch or prefetch_factor now; then: "
@@ -142,7 +144,7 @@ void Explain(const Findings& findings, const Diagnosis& found, Alert* alert) {
   if (found.advice.empty() || larger_shm) return;
   const absl::string_view first = absl::StripSuffix(found.advice[0], ".");
   if (alert->kind != LimitKind::kDescriptors) {
-    alert->advice = absl::StrCat(AtOnce(*alert, findings), first);
+    alert->advice = absl::StrCat(AtOnce(*alert, findings, first), first);
   } else {  // its two pieces are: what to do now, and the limit
     alert->advice = found.advice.size() < 2 ? std::string(first)
                                             : absl::StrCat(first, ". ", absl::StripSuffix(found.advice[1], "."));

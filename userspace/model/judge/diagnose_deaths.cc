@@ -196,15 +196,16 @@ Diagnosis ShmFullDeath(const Facts& facts) {
   const std::optional<std::string> size = LargerShm(facts.model);
   diagnosis.summary = absl::StrCat("/dev/shm had no room for a page that was written, and the bus error killed ",
                                    Dead(diagnosis, facts), ".");
-  diagnosis.advice = {
-      size ? absl::StrCat("Make it larger: docker run --shm-size=", *size,
-                          " (or --ipc=host), an emptyDir of medium Memory in Kubernetes, mount -o remount,size=", *size,
-                          " /dev/shm on a host.", CountsAgainstMemory(facts.model))
-           : "Memory has no room for a larger one.",
-      facts.dataloader()
-          ? "Keep less in it: fewer workers, a smaller prefetch_factor, smaller batches; num_workers=0 needs "
-            "none."
-          : "Keep less in it."};
+  if (size) {
+    diagnosis.advice.push_back(
+        absl::StrCat("Make it larger: docker run --shm-size=", *size,
+                     " (or --ipc=host), an emptyDir of medium Memory in Kubernetes, mount -o remount,size=", *size,
+                     " /dev/shm on a host.", CountsAgainstMemory(facts.model)));
+  }
+  diagnosis.advice.push_back(absl::StrCat(
+      size ? "Keep" : kNoLargerShm, " less in it",
+      facts.dataloader() ? ": fewer workers, a smaller prefetch_factor, smaller batches; num_workers=0 needs none."
+                         : "."));
   return diagnosis;
 }
 

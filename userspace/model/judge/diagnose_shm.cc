@@ -143,7 +143,7 @@ std::vector<std::string> RoomAdvice(const RunModel& model, bool dataloader) {
                                   "Memory on /dev/shm, on the host itself mount -o remount,size=",
                                   *size, " /dev/shm.", CountsAgainstMemory(model)));
   else
-    keep = "Memory has no room for a larger one: keep";
+    keep = kNoLargerShm;
   const std::optional<Batches> batches = model.shm_peak ? BatchesIn(*model.shm_peak) : std::nullopt;
   if (!dataloader && !batches) {
     advice.push_back(absl::StrCat(keep, " less in it: the largest segments are listed with their owners."));

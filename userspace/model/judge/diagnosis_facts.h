@@ -161,6 +161,8 @@ Diagnosis BeforeAttach(const Facts& facts);
 // A size for /dev/shm that is surely larger: twice what it holds, or held, rounded up to a power of two, but no more
 // than limits of memory leave: "128m". nullopt: they leave no more than it has.
 std::optional<std::string> LargerShm(const RunModel& model);
+// What the first advice begins with then: it is what helps at once.
+inline constexpr char kNoLargerShm[] = "Memory has no room for a larger one: keep";
 const char* CountsAgainstMemory(const RunModel& model);  // a sentence, or "" without a limit of the cgroup
 // diagnose_shm.cc
 Diagnosis ShmFull(const Facts& facts);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "model/facts/run_model.h"
@@ -623,6 +624,9 @@ TEST_CASE("an alert says what the first finding says that fits its limit") {
   CHECK(by_shm.advice == "as before");  // not a larger /dev/shm
   CHECK(of(LimitKind::kShm, 1, "shm").diagnosis == "shm-near-full");
   CHECK(of(LimitKind::kShm, 1, "shm").advice == "use fewer workers now; then: Mend shm-near-full");
+  const auto near_full = absl::c_find_if(findings.diagnoses, [](const auto& one) { return one.id == "shm-near-full"; });
+  near_full->advice = {"Memory has no room for a larger one: keep less in it."};
+  CHECK(of(LimitKind::kShm, 1, "shm").advice == "Memory has no room for a larger one: keep less in it");
   CHECK(of(LimitKind::kDescriptors, 0, "descriptors").advice == "Mend fd-exhaustion");
   std::erase_if(findings.diagnoses, [](const Diagnosis& one) { return one.id == "shm-near-full"; });
   CHECK(absl::StrContains(of(LimitKind::kHost, 1, "shm").advice, "Mend shm-leaked"));

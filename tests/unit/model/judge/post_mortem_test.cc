@@ -292,6 +292,12 @@ TEST_CASE("post-mortem: a bus error in shared memory without room") {
   CHECK(Of(BusErrorAt(file), 1).cause == "shm-full");
   CHECK(Of(BusErrorAt(file), 1).text == "killed by SIGBUS: /dev/shm (64.0 MiB) is full");
   CHECK(IdsOf(BusErrorAt(file)) == Ids{"shm-full"});
+  Story full = BusErrorAt(file);
+  CHECK(absl::StartsWith(First(full).advice[0], "Make it larger: docker run --shm-size="));
+  CHECK(First(full).advice[1] == "Keep less in it.");
+  const LimitSample shm = {LimitKind::kShm, "/dev/shm", 64 * kMiB, 60 * kMiB};
+  Append({.t = absl::Seconds(9), .limits = {shm, Cgroup(60 * kMiB)}}, &full.run.model);
+  CHECK(First(full).advice[0] == "Memory has no room for a larger one: keep less in it.");
   file.on_dev_shm = false;
   CHECK(Of(BusErrorAt(file), 1).cause == "sigbus-file");
   CHECK(absl::StrContains(Of(BusErrorAt(file), 1).text, "the tmpfs of array.npy (64.0 MiB) is full"));
