@@ -36,7 +36,7 @@ int Report(const Options& options) {
     return Fail(kUsage, status.message());
   const RunModel& model = recording.run.model;
   Findings findings = Judge(recording.run);
-  if (!recording.complete) TellThatItBreaksOff(model.t, &findings);
+  if (!recording.complete) TellThatItHasNoEnd(model.t, &findings);
   Fleet ranks;
   if (HasRanks(model)) {
     absl::StatusOr<std::vector<FleetRow>> rows = RowsOf(recording, findings);

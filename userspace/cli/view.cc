@@ -36,7 +36,7 @@ absl::StatusOr<OnePage> PageOf(const std::string& path) {
   Findings findings = Judge(recording.run);
   absl::StatusOr<std::vector<FleetRow>> rows = RowsOf(recording, findings);
   if (!rows.ok()) return rows.status();
-  if (!recording.complete) TellThatItBreaksOff(model.t, &findings);
+  if (!recording.complete) TellThatItHasNoEnd(model.t, &findings);
   const Fleet ranks = HasRanks(model) ? FleetOf(*rows) : Fleet();
   const RecordingState state = {.complete = recording.complete, .ranks = ranks.rows.empty() ? nullptr : &ranks};
   return OnePage{Packed(builder.LastData(model, findings, state).parts()), *std::move(rows)};

@@ -83,13 +83,16 @@ std::string Verdict(const RunModel& model, const Findings& findings) {
   return absl::StrJoin(sentences, " ");
 }
 
-void TellThatItBreaksOff(absl::Duration t, Findings* findings) {
+void TellThatItHasNoEnd(absl::Duration t, Findings* findings) {
   if (findings->diagnoses.empty() || findings->diagnoses.front().harm < Harm::kNone) return;
-  const std::string where = absl::StrCat(HumanDuration(t), ", where the recording breaks off: ");
-  for (std::string* text : {&findings->headline.sentence, &findings->verdict}) {
+  Diagnosis& first = findings->diagnoses.front();
+  std::vector<std::string*> texts = {&findings->headline.sentence, &findings->verdict};
+  if (first.summary == findings->headline.sentence) texts.push_back(&first.summary);
+  for (std::string* text : texts) {
     absl::string_view rest = *text;
     const bool nothing = absl::ConsumePrefix(&rest, "Nothing to do: ");
-    *text = absl::StrCat(nothing ? "Nothing to do up to " : "Up to ", where, rest);
+    *text = absl::StrCat(nothing ? "Nothing to do so far (" : "So far (", HumanDuration(t),
+                         "; the recording has no end): ", rest);
   }
 }
 

@@ -22,8 +22,9 @@ struct Headline {
 Headline HeadlineOf(const Run& run, const Findings& findings);
 // See Findings::verdict; `findings` already has everything else of Detail::kScreen.
 std::string Verdict(const RunModel& model, const Findings& findings);
-// Of a recording without an end, at `t`: if the first sentence has nothing to blame, it says how far that goes.
-void TellThatItBreaksOff(absl::Duration t, Findings* findings);
+// Of a recording without an end, at `t`, which may still be made: if the first sentence has nothing to blame, it says
+// how far that goes, and so does the diagnosis that it is.
+void TellThatItHasNoEnd(absl::Duration t, Findings* findings);
 
 }  // namespace cowprof
 

@@ -49,13 +49,14 @@ TEST_CASE("nothing to do: a little in each of many workers is not nothing") {
 TEST_CASE("nothing to do: of a recording without an end the first sentence says so") {
   const auto cut_off = [](const Run& run) {
     Findings findings = Judge(run);
-    TellThatItBreaksOff(run.model.t, &findings);
+    TellThatItHasNoEnd(run.model.t, &findings);
     CHECK(absl::StartsWith(findings.verdict, findings.headline.sentence));
+    CHECK(findings.diagnoses[0].summary == findings.headline.sentence);
     return findings.headline.sentence;
   };
   CHECK(absl::StartsWith(cut_off(Recorded(2, 1)),
-                         "Nothing to do up to 3.0 s, where the recording breaks off: the workers share"));
-  CHECK(absl::StartsWith(cut_off(Recorded(40, 12)), "Up to 3.0 s, where the recording breaks off: Each worker copied"));
+                         "Nothing to do so far (3.0 s; the recording has no end): the workers share"));
+  CHECK(absl::StartsWith(cut_off(Recorded(40, 12)), "So far (3.0 s; the recording has no end): Each worker copied"));
   CHECK(cut_off(Recorded(2, 100)) == HeadlineOf(Recorded(2, 100)));  // what it blames stands
 }
 
