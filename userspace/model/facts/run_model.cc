@@ -31,13 +31,12 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   if (sample.persistent) process->persistent = sample.persistent;
   if (sample.framework) process->framework = sample.framework;
   process->gup_copies = Or0(sample.gup_copies);
-  // The last row of an ended process has only counts: nothing was left in /proc.
-  if (sample.proc.anon_pages) process->proc = sample.proc;
   if (const Count now = sample.proc.descriptors) {
     process->peak_descriptors = std::max(process->peak_descriptors, now);
-    process->least_descriptors = std::min(process->least_descriptors.value_or(*now), *now);
-    process->descriptors_risen = std::max(process->descriptors_risen, *now - *process->least_descriptors);
+    process->descriptor_rise.Append(t - process->started, process->proc.descriptors.value_or(*now), *now);
   }
+  // The last row of an ended process has only counts: nothing was left in /proc.
+  if (sample.proc.anon_pages) process->proc = sample.proc;
   if (!process->first_anon_pages && sample.proc.anon_pages) {
     process->first_anon_pages = sample.proc.anon_pages;
     process->first_swap_pages = Or0(sample.proc.swap_pages);
@@ -334,6 +333,12 @@ void Append(const Sample& sample, RunModel* model) {
   model->losses = sample.losses;
   model->t = sample.t;
   ++model->samples;
+}
+
+void DescriptorRise::Append(absl::Duration age, uint64_t last, uint64_t now) {
+  if (age >= 2 * from) *this = {.from = age, .least = last, .before = since};
+  least = std::min(least, now);
+  since = std::max(since, now - least);
 }
 
 void GrowthModel::Append(absl::Duration t, uint64_t pages_now) {

@@ -3,6 +3,7 @@
 #ifndef COWPROF_MODEL_FACTS_RUN_MODEL_H_
 #define COWPROF_MODEL_FACTS_RUN_MODEL_H_
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -56,6 +57,16 @@ struct GrowthModel {
   static constexpr size_t kMost = 16;
   void Append(absl::Duration t, uint64_t pages_now);
   uint64_t PagesSince(absl::Duration t) const;  // exact if it was reported at `t`, otherwise since the report before
+};
+
+// By how much the number of a process's descriptors rose in the later half of its life or longer: what it opens as it
+// starts, and keeps, is forgotten.
+struct DescriptorRise {
+  absl::Duration from;            // its age when `since` began; that doubles each time
+  uint64_t least = 0, since = 0;  // the most by which it had more than at some time before
+  uint64_t before = 0;            // the same, in the time before `from`
+  void Append(absl::Duration age, uint64_t last, uint64_t now);
+  uint64_t descriptors() const { return std::max(before, since); }
 };
 
 // One process, now (or at its end).
@@ -122,8 +133,8 @@ struct ProcessModel {
   Count private_bytes, peak_private_bytes, pss_bytes;
   Count still_shared_bytes;   // anonymous memory that another process maps, too: what a write would copy
   Count before_attach_bytes;  // private when cowprof attached; absent: it was forked since, or called exec since
-  Count peak_descriptors, least_descriptors;
-  uint64_t descriptors_risen = 0;  // the most by which it had more than at some time before
+  Count peak_descriptors;
+  DescriptorRise descriptor_rise;
   Count ceiling_bytes() const {
     if (!private_bytes || !still_shared_bytes) return std::nullopt;
     return *private_bytes + *still_shared_bytes;

@@ -20,7 +20,7 @@ const ProcessModel* NearestToBound(const RunModel& model, uint64_t bound) {
   for (const ProcessModel& process : model.processes) {
     const uint64_t peak = process.peak_descriptors.value_or(0);
     if (peak < kNear * bound || peak > bound) continue;
-    if (peak < kAllButUsedUp * bound && process.descriptors_risen < kLeastRise * bound) continue;
+    if (peak < kAllButUsedUp * bound && process.descriptor_rise.descriptors() < kLeastRise * bound) continue;
     if (most == nullptr || peak > *most->peak_descriptors) most = &process;
   }
   return most;

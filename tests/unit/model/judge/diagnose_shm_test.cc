@@ -311,6 +311,18 @@ TEST_CASE("descriptors: near their limit in any process where they rose, or by t
   CHECK(IdsOf(model(850, 10, 840)).empty());
   CHECK(IdsOf(model(850, 10, 820)) == Ids{"fd-exhaustion"});
   CHECK(IdsOf(model(960, 10, 960)) == Ids{"fd-exhaustion"});
+  // Nor is what a server opens as it starts, and keeps.
+  const auto opened_at = [](int second) {
+    std::vector<Sample> samples = {Tree({{LimitKind::kDescriptors, "RLIMIT_NOFILE", 1000, 5}})};
+    for (int t = 1; t <= 20; ++t) {
+      samples.push_back({.t = absl::Seconds(t), .processes = {{.index = 0}}});
+      samples.back().processes[0].proc.anon_pages = 1;
+      samples.back().processes[0].proc.descriptors = t < second ? 5 : 850;
+    }
+    return IdsOf(Of(samples));
+  };
+  CHECK(opened_at(2).empty());
+  CHECK(opened_at(15) == Ids{"fd-exhaustion"});
   const Run climbing = model(300, 10);
   Findings findings = Judge(climbing, Detail::kTick);
   const Facts facts = FactsOf(climbing, findings);
