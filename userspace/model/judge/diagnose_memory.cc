@@ -76,13 +76,28 @@ bool GaveBack(const ProcessModel& process, absl::Duration first, const RunModel&
   return process.exit && !process.exit->signaled && LifeOf(process, model) < 0.6 * (model.t - first);
 }
 
-// Returns the workers whose new memory keeps growing.
-std::vector<Grower> GrowingWorkers(const Facts& facts) {
-  const RunModel& model = facts.model;
+absl::Duration FirstStartOfWorkers(const RunModel& model) {
   absl::Duration first = model.t;
   ForEachRow(model, [&](const ProcessModel& process) {
     if (process.is_worker()) first = std::min(first, process.started);
   });
+  return first;
+}
+
+// Whether there were such workers, which may have grown: GrowingWorkers() leaves them out.
+bool SomeGaveBack(const RunModel& model) {
+  const absl::Duration first = FirstStartOfWorkers(model);
+  bool some = false;
+  ForEachRow(model, [&](const ProcessModel& process) {
+    some |= process.is_worker() && (process.index < 0 || GaveBack(process, first, model));  // < 0: an aggregate
+  });
+  return some;
+}
+
+// Returns the workers whose new memory keeps growing.
+std::vector<Grower> GrowingWorkers(const Facts& facts) {
+  const RunModel& model = facts.model;
+  const absl::Duration first = FirstStartOfWorkers(model);
   std::vector<Grower> growing;
   for (const ProcessModel& process : model.processes) {
     if (!process.is_worker() || GaveBack(process, first, model)) continue;
@@ -306,10 +321,11 @@ Diagnosis TrainerGrowth(const Facts& facts) {
   const std::vector<Grower> growers = {std::move(growing->grower)};
   const bool over = process.ended || facts.findings.forecast.ended;
   // Workers that only copy grow, too.
-  const absl::string_view others = !growing->has_workers           ? ": a leak, unless it still loads its data. It"
-                                   : GrowingWorkers(facts).empty() ? " by new memory, unlike its workers: it"
-                                   : over                          ? ", as did its workers: it"
-                                                                   : ", as do its workers: it";
+  const absl::string_view others = !growing->has_workers ? ": a leak, unless it still loads its data. It"
+                                   : !GrowingWorkers(facts).empty()
+                                       ? over ? ", as did its workers: it" : ", as do its workers: it"
+                                   : SomeGaveBack(facts.model) ? " by new memory: it"
+                                                               : " by new memory, unlike its workers: it";
   diagnosis.summary =
       absl::StrCat(SubjectOf(process, facts), over ? " kept growing" : " keeps growing", others, " allocated ",
                    HumanBytes(SumOf(growers)), " of new memory ", RateOf(growers), ", and kept it",

@@ -145,6 +145,11 @@ TEST_CASE("memory: a leak in the trainer is not one in its workers") {
   Run over = run;
   over.model.processes[0].ended = over.model.t;
   CHECK(absl::StartsWith(DiagnosesOf(over)[0].summary, "The parent itself kept growing by new memory, unlike "));
+  // Workers that leak in each epoch, and end with it, give that back.
+  const Worker epoch = {.new_mib = Line(0, 200), .end = kSeconds / 2};
+  const Run epochs = Recorded({epoch, {.new_mib = Line(0, 200), .start = kSeconds / 2}}, {.new_mib = Line(0, 800)});
+  CHECK(
+      absl::StartsWith(DiagnosesOf(epochs)[0].summary, "The parent itself keeps growing by new memory: it allocated "));
   // It may build what it likes before it forks, take a step, and give memory back.
   CHECK(IdsOf(Recorded({{.start = kSeconds / 2}}, {.new_mib = Line(0, 800)})) == Ids{"clean"});
   CHECK(IdsOf(Recorded({{}}, {.new_mib = [](double t) { return t < 0.2 ? 100 : 700; }})) == Ids{"clean"});
