@@ -8,7 +8,7 @@
 namespace cowprof {
 
 // Once more than 1.25 * `most_ended` processes have ended, sums up all but `most_ended` of them. Keeps the first
-// processes that were followed, then those that were killed, then those that had most memory.
+// processes that were followed, then those that ended badly, then those that had most memory.
 void AggregateEnded(RunModel* model);
 
 // Visits every process, listed or aggregated.

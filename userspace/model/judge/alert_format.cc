@@ -17,8 +17,6 @@
 namespace cowprof {
 namespace {
 
-constexpr double kMostOfIt = 0.5;
-
 const ProcessModel* ProcessOf(const Alert& alert, const RunModel& model) { return model.Find(alert.index); }
 
 std::string FormatCause(const std::string& cause, const ProcessModel& process) {

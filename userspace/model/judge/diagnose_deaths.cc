@@ -12,8 +12,7 @@
 namespace cowprof {
 namespace {
 
-constexpr size_t kMostTold = 3;  // of processes that died of the same cause
-constexpr double kMostOfIt = 0.5;
+constexpr size_t kMostTold = 3;                   // of processes that died of the same cause
 constexpr double kSeen = 0.99, kConcluded = 0.8;  // by a probe; from counts that rose at the same time
 
 // Returns the processes whose end this diagnosis explains, such as "shm-full". In order of time.

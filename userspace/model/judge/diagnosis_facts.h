@@ -22,6 +22,7 @@ inline constexpr uint64_t kNoiseBytes = 16 << 20, kMostNoiseBytes = 64 << 20;
 inline constexpr double kNoticeableShare = 0.1;
 inline constexpr uint64_t kNoticeableBytes = 8 << 20;  // for each of them
 inline constexpr double kNoticeableLine = 0.05;        // of the copies by a cause
+inline constexpr double kMostOfIt = 0.5;               // what has this share of something explains it
 
 // What the diagnoses look at: the workers' copies by cause, and the rest of the recording.
 struct Facts {

@@ -117,11 +117,11 @@ std::string SharedKept(const Facts& facts) {
     if (process.is_worker())
       pages += std::min(process.counts.shm_pages.value_or(0), process.proc.shmem_pages.value_or(0));
   }
-  const auto is_shm = [](const auto& limit) { return limit.kind == LimitKind::kShm; };
-  const auto before = absl::c_find_if(facts.model.info.limits, is_shm);
-  const auto most = absl::c_find_if(facts.model.limits, [&](const LimitModel& limit) { return is_shm(limit.now); });
+  const auto before =
+      absl::c_find_if(facts.model.info.limits, [](const auto& limit) { return limit.kind == LimitKind::kShm; });
+  const LimitModel* const most = LimitOf(facts.model, LimitKind::kShm);
   const uint64_t at_start = before == facts.model.info.limits.end() ? 0 : before->used;
-  const uint64_t named = most == facts.model.limits.end() ? 0 : SaturatingSubtract(most->peak, at_start);
+  const uint64_t named = most == nullptr ? 0 : SaturatingSubtract(most->peak, at_start);
   const uint64_t bytes = SaturatingSubtract(pages * facts.page_bytes, named);
   if (bytes < kMuchShared) return "";
   return absl::StrCat(

@@ -14,9 +14,6 @@
 namespace cowprof {
 namespace {
 
-// If the recorded processes held less than this share of what met a limit, others are to blame.
-constexpr double kMostOfIt = 0.5;
-
 bool IsFault(const SignalDelivered& delivered) { return delivered.code > 0; }  // other signals were sent by a process
 
 // ---- SIGKILL ----

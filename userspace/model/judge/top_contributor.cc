@@ -10,7 +10,6 @@ namespace {
 
 // If the followed processes gained less than this share of what the limit gained, it was something else.
 constexpr double kLeastShare = 0.25;
-constexpr double kMostOfIt = 0.5;
 // Each fork costs the target one copy of what it works on, which does not go on growing.
 constexpr double kWeightOfTarget = 0.5;
 

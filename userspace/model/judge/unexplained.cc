@@ -15,8 +15,6 @@
 namespace cowprof {
 namespace {
 
-constexpr double kMostOfIt = 0.5;
-
 const char* WordsOf(Cause cause) {
   switch (cause) {
     case Cause::kRefcount:
