@@ -33,7 +33,7 @@ class FakeFaults : public FaultSource {
   absl::Status Follow(pid_t) override { return absl::OkStatus(); }
   absl::StatusOr<TreeLook> LookAtTree() override { return TreeLook{}; }
   absl::StatusOr<Pull> PullCounts(const PullRequest&) override { return Pull{}; }
-  absl::StatusOr<std::vector<TouchedRegion>> PullRegions() override { return std::vector<TouchedRegion>{}; }
+  absl::StatusOr<std::vector<TouchedRegion>> PullRegions() override { return regions; }
   absl::StatusOr<std::vector<CopySiteRow>> PullCopySites() override {
     if (copy_sites_fail) return absl::InternalError("no");
     return copy_sites;
@@ -56,6 +56,7 @@ class FakeFaults : public FaultSource {
   int wake_fd() const override { return -1; }
 
   bool copy_sites_fail = false, learning_fails = false;
+  std::vector<TouchedRegion> regions;
   std::vector<CopySiteRow> copy_sites;
   std::map<uint64_t, std::vector<cowprof_frame>> stacks;
   std::vector<Learned> learned;

@@ -10,6 +10,13 @@ namespace cowprof {
 bool Lacks(const std::string& capability, bool is_there, const std::string& reason);
 bool LacksRoot();
 bool LacksPagemapScan();  // the kernel
+inline bool LacksSmallAddressSpace() {
+#ifdef __SANITIZE_ADDRESS__
+  return Lacks("a small address space", false, "AddressSanitizer maps terabytes of shadow, which a full sweep reads");
+#else
+  return false;
+#endif
+}
 
 }  // namespace cowprof
 

@@ -45,13 +45,17 @@ namespace {
 
 constexpr size_t kMostEnded = 128;  // rows of ended processes that the recorder itself keeps; the file has all
 
-// Sizes the region table by what can be copied: each of up to 64 processes may touch every 2 MiB of the target.
-uint64_t RegionsFor(const ProcFs& proc, pid_t target) {
-  const absl::StatusOr<ProcStat> stat = proc.ReadStat(target);
+// Rows of the region table: each of up to 64 processes may touch every 2 MiB of the target. 5 MiB of kernel memory at
+// least; 20 MiB make 50 of all maps, 38 make 68.
+uint64_t RegionsOf(uint64_t target_bytes, uint64_t most) {
+  return std::clamp<uint64_t>(64 * (target_bytes / kRegionBytes), 65'536, most);
+}
+
+// Of a target that runs: twice what it has, and 1 GiB.
+uint64_t RegionsOfRunning(const ProcFs& proc, pid_t target) {
   const absl::StatusOr<std::string> status = proc.ReadFile(target, "status");
-  const uint64_t anon_bytes = stat.ok() && status.ok() ? ParseStatus(*status).anon_bytes.value_or(0) : 0;
-  const uint64_t wanted = 64 * (2 * anon_bytes / kRegionBytes + 512);
-  return std::min<uint64_t>(std::max<uint64_t>(wanted, 65536), 491'520);  // 5 to 39 MiB of kernel memory
+  const uint64_t anon_bytes = status.ok() ? ParseStatus(*status).anon_bytes.value_or(0) : 0;
+  return RegionsOf(2 * anon_bytes + (1 << 30), 491'520);
 }
 
 // The best one on this architecture.
@@ -91,6 +95,14 @@ std::string WhyNotExact(const RecordOptions& options, HostFacts facts, const Run
 }
 
 }  // namespace
+
+uint64_t RegionsOfStarted(const std::vector<LimitSample>& limits) {
+  uint64_t least = UINT64_MAX;
+  for (const LimitSample& row : limits) {
+    if (IsMemory(row.kind) && row.limit) least = std::min(least, *row.limit);
+  }
+  return RegionsOf(least, 262'144);
+}
 
 void StartScout(Recording* recording) {
   const RecordOptions& options = recording->options;
@@ -173,15 +185,16 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
   HostFacts host = ReadHostFacts();
   const auto t0_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(recording->start));
   const size_t sample_diverged = recording->options.verify ? kMaxDivergedSample : 0;
-  LoadedFaults loaded =
-      LoadFaults(std::move(host), {.target = target,
-                                   .without = recording->options.without,
-                                   .bpf = {.max_regions = RegionsFor(proc, target),
-                                           .every_copy = recording->options.every_copy,
-                                           .copy_sites = !Without(recording->options, kWithoutStacks),
-                                           // They make copies cost more.
-                                           .before_attaching = [&calibration] { calibration.Take(); }},
-                                   .pagemap = {.t0_ns = t0_ns, .sample_diverged = sample_diverged}});
+  LoadedFaults loaded = LoadFaults(
+      std::move(host), {.target = target,
+                        .without = recording->options.without,
+                        .bpf = {.max_regions = recording->program ? RegionsOfStarted(Limits(proc).Read(target))
+                                                                  : RegionsOfRunning(proc, target),
+                                .every_copy = recording->options.every_copy,
+                                .copy_sites = !Without(recording->options, kWithoutStacks),
+                                // They make copies cost more.
+                                .before_attaching = [&calibration] { calibration.Take(); }},
+                        .pagemap = {.t0_ns = t0_ns, .sample_diverged = sample_diverged}});
   info.copy_ns = calibration.Take();
   const HostFacts& facts = loaded.facts;
   std::vector<Rung>& ladder = loaded.ladder;

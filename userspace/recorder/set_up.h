@@ -4,10 +4,13 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "model/facts/limit.h"
 #include "recorder/recording.h"
 #include "source/procfs.h"
 
@@ -28,6 +31,8 @@ int OpenPage(Recording* recording);
 std::string ExpandName(absl::string_view name, const RunIdentity& identity);
 // Prints why the program did not start, and returns the status that a shell has for it.
 int FailToStart(const absl::Status& status);
+// Rows of the region table for a program that has only been started: it may fill the lowest of its memory limits.
+uint64_t RegionsOfStarted(const std::vector<LimitSample>& limits);
 // Forks the program that is to be recorded. It waits before its exec.
 int StartProgram(Recording* recording);
 // Loads the probes and makes the collector. Fills in what RunInfo says of the host and of the rung.

@@ -39,6 +39,11 @@ std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& 
     const bool seen_forked = process->origin == Origin::kForked;
     states_.try_emplace(process->serial, State{.next_full = seen_forked ? tick.t + kFullInterval : tick.t});
   }
+  // Which of them lost regions is not known. Those would be missed by every later sweep of single regions, too.
+  if (pull.losses.regions_dropped > regions_dropped_) {
+    for (auto& [serial, state] : states_) state.lost_regions = true;
+  }
+  regions_dropped_ = pull.losses.regions_dropped;
   if (sweep_.idle() && pace_.BeginRound(tick.t, sweep_.cost(), tick.last)) PlanRound(processes, pull, gup, tick);
   std::vector<FinishedSweep> sweeps =
       sweep_.Run(pace_.Budget(tick.interval, sweep_.cost(), tick.last), SweepPace::Longest(tick.last));
@@ -60,7 +65,8 @@ void Sweeper::NoteFound(absl::Span<const FinishedSweep> sweeps, absl::Duration t
 
 // Sweeps all of the target if anything was copied, came or ended: its pages become its own without a fault when a
 // worker ends. Of another process, sweeps the regions in which it got pages of its own, if it got some since the last
-// time. All of it after many faults of GUP, which the probes do not see, and once in a while.
+// time. All of it after many faults of GUP, which the probes do not see, where the table of regions was full, and once
+// in a while.
 void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const GupCopies& gup, const PullRequest& tick) {
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> touched;
   if (absl::StatusOr<std::vector<TouchedRegion>> regions = faults_->PullRegions(); regions.ok()) {
@@ -81,7 +87,10 @@ void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const GupC
         PlanSweep(*process, processes.ParentInSpace(*process), own_pages, gup.FaultsOf(process->serial), tick);
     if (!job) continue;
     job->has_children = parents.contains(process);
-    if (!job->full) job->regions = std::move(touched[process->serial]);
+    if (!job->full) {
+      job->regions = std::move(touched[process->serial]);
+      job->regions_as_of = tick.t;
+    }
     sweep_.Add(*std::move(job));
   }
 }
@@ -105,7 +114,7 @@ std::optional<SweepJob> Sweeper::PlanSweep(const LivingProcess& process, const L
   if (skips && !full) return std::nullopt;
   SweepJob job = {.serial = process.serial,
                   .process = process.id,
-                  .full = process.index == 0 || full,
+                  .full = process.index == 0 || full || state.lost_regions,
                   .sample_diverged = options_.sample_diverged};
   if (parent != nullptr) job.peer = parent->id;
   if (job.full) state.next_full = tick.t + kFullInterval;

@@ -45,6 +45,7 @@ class Sweeper {
     absl::Duration gap, next;      // sweeps that find nothing new get rarer
     uint64_t gup_faults = 0;       // when faults of GUP last made all its regions be swept
     absl::Duration gup_gap, next_gup;
+    bool lost_regions = false;  // it may have touched some that found no room in the table
   };
 
   void NoteFound(absl::Span<const FinishedSweep> sweeps, absl::Duration t);
@@ -58,6 +59,7 @@ class Sweeper {
   PagemapSweep sweep_;
   SweepPace pace_;
   absl::flat_hash_map<uint32_t, State> states_;  // by serial
+  uint64_t regions_dropped_ = 0;                 // of all processes, until the last tick
 };
 
 }  // namespace cowprof

@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "cowprof.h"
+#include "posix/clock.h"
 #include "posix/fd.h"
 #include "source/bpf_events.h"
 #include "source/bpf_handles.h"
@@ -46,6 +47,10 @@ FaultCounts CountsOf(const cowprof_counts& c, const BpfOptions& options) {
           .swap_ins = known(outcome, c.swap_ins)};
 }
 
+// Between two deletions of the regions of ended processes; and what they may cost, of one CPU.
+constexpr absl::Duration kRoomEvery = absl::Seconds(5);
+constexpr double kRoomShare = 0.01;
+
 bool ByKernel(unsigned int shape) {
   return shape == COWPROF_SHAPE_KERNEL || shape == COWPROF_SHAPE_FREED_KERNEL || shape == COWPROF_SHAPE_UNSURE_KERNEL;
 }
@@ -66,6 +71,7 @@ class BpfFaults : public FaultSource {
   absl::StatusOr<Pull> PullCounts(const PullRequest&) override { return std::exchange(pulled_, {}); }
   absl::flat_hash_map<uint32_t, FaultCounts> CountFaultsNow() override;
   absl::StatusOr<std::vector<TouchedRegion>> PullRegions() override;
+  void MakeRoomForRegions(uint64_t now_ns);
   absl::StatusOr<std::vector<CopySiteRow>> PullCopySites() override { return sites_->Pull(); }
   bool TakeNews(bool again) override;
   std::vector<cowprof_frame> ReadStack(uint64_t stack) override { return sites_->ReadStack(stack); }
@@ -95,6 +101,7 @@ class BpfFaults : public FaultSource {
   std::unique_ptr<FollowedTree> tree_;
   std::unique_ptr<BpfSites> sites_;
   absl::flat_hash_set<uint32_t> ended_with_regions_;  // processes whose regions are still in the table
+  uint64_t next_room_ns_ = 0;                         // CLOCK_BOOTTIME; when to delete those, if nobody pulls before
   std::vector<cowprof_task> forks_;                   // that the tree is to look at, seen while it was being scanned
   std::vector<SeenEvent> seen_;                       // since the last look
   std::vector<CopiedPage> pages_;
@@ -221,6 +228,8 @@ absl::Status BpfFaults::WatchRings() {
 }
 
 absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
+  // Before the look: what was dropped until now was a process's that the look shows.
+  const uint64_t regions_dropped = skeleton_->bss->losses.regions_dropped;
   skeleton_->bss->ended_since_pull = 0;
   epoll_event taken[2];
   epoll_wait(woken_.fd(), taken, std::size(taken), 0);
@@ -239,7 +248,7 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
   const cowprof_losses& losses = skeleton_->bss->losses;
   pull.losses = {.events_dropped = losses.events_dropped,
                  .processes_dropped = losses.processes_dropped,
-                 .regions_dropped = losses.regions_dropped,
+                 .regions_dropped = regions_dropped,
                  .unclassified_copies = losses.cause_rows_dropped,
                  .unplaced_copies = losses.place_rows_dropped,
                  .pages_dropped = losses.pages_dropped,
@@ -271,6 +280,7 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
     return std::tie(a.forked_ns, a.serial) < std::tie(b.forked_ns, b.serial);
   });
   if (absl::Status status = TakeLate(&look, &pull); !status.ok()) return status;
+  MakeRoomForRegions(now);
   pulled_ = std::move(pull);
   return look;
 }
@@ -322,6 +332,15 @@ absl::StatusOr<std::vector<TouchedRegion>> BpfFaults::PullRegions() {
   }
   ended_with_regions_.clear();
   return regions;
+}
+
+// Rounds of sweeps may be minutes apart, and each epoch has new workers.
+void BpfFaults::MakeRoomForRegions(uint64_t now_ns) {
+  if (ended_with_regions_.empty() || now_ns < next_room_ns_) return;
+  const absl::Duration before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
+  static_cast<void>(PullRegions());
+  const absl::Duration cost = ReadClock(CLOCK_THREAD_CPUTIME_ID) - before;
+  next_room_ns_ = now_ns + absl::ToInt64Nanoseconds(std::max(kRoomEvery, cost / kRoomShare));
 }
 
 bool BpfFaults::TakeNews(bool again) {

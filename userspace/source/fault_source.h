@@ -143,7 +143,8 @@ class FaultSource {
   virtual absl::StatusOr<Pull> PullCounts(const PullRequest& request) = 0;
   // As of now and by serial, of what the last look counted: `copies` is missing from it. Empty: only a pull counts.
   virtual absl::flat_hash_map<uint32_t, FaultCounts> CountFaultsNow() { return {}; }
-  // Of living processes. Call every few seconds: it also makes room.
+  // Of living processes: all of them, as long as a pull tells no more Losses::regions_dropped than the one before. Then
+  // any process of that look may lack some.
   virtual absl::StatusOr<std::vector<TouchedRegion>> PullRegions() = 0;
   // Of living processes, and once more of those that ended.
   virtual absl::StatusOr<std::vector<CopySiteRow>> PullCopySites() = 0;

@@ -132,7 +132,7 @@ bool PagemapSweep::Open(SweepJob& job) {
     progress_.left = SpansOf(job.regions);
   }
   progress_.pieces = PiecesIn(progress_.left);
-  progress_.begin = Now();
+  progress_.begin = std::min(Now(), job.full ? absl::InfiniteDuration() : job.regions_as_of);
   return true;
 }
 

@@ -75,6 +75,7 @@ struct SweepJob {
   ProcessId process, peer;                                  // peer.pid 0: none
   bool full = false;                                        // every private mapping; otherwise `regions`
   std::vector<uint64_t> regions;                            // addresses, multiples of 2 MiB
+  absl::Duration regions_as_of = absl::InfiniteDuration();  // the sweep does not show what came later in others
   std::shared_ptr<const std::vector<AddressRange>> ranges;  // sorted, none overlaps another; null: none
   size_t sample_diverged = 0;  // how many addresses of diverged pages to keep, kMaxDivergedSample at most
   bool sharing = false;        // note which pages are shared, page by page: copies are counted by it

@@ -54,14 +54,6 @@ struct Family {
   }
 };
 
-bool LacksSmallAddressSpace() {
-#ifdef __SANITIZE_ADDRESS__
-  return Lacks("a small address space", false, "AddressSanitizer maps terabytes of shadow, which a full sweep reads");
-#else
-  return false;
-#endif
-}
-
 TEST_CASE("live: a parent is read when its children have copied enough") {
   if (LacksSmallAddressSpace()) return;
   Family family;

@@ -153,6 +153,15 @@ TEST_CASE("a full table of processes keeps what those in the overflow row copied
   CHECK(few->pull.losses.unattributed_copies >= kPages * few->pull.losses.processes_dropped);
 }
 
+TEST_CASE("a full table of regions is told by the look that has the copies, and costs no copy") {
+  const std::optional<Counted> counted = CopyAllWith({.max_regions = 4});
+  if (!counted) return;
+  CHECK(counted->pull.losses.regions_dropped > 0);
+  for (const FollowedProcess& process : counted->look.processes) {
+    if (process.origin == Origin::kForked) CHECK(*counted->of(process).copies >= kPages);
+  }
+}
+
 TEST_CASE("the perf event counts the same, and says nothing of what it can't tell") {
   const std::optional<Counted> counted =
       CopyAllWith({.copies = "perf-event", .faults = "perf-event", .signals = false});

@@ -202,11 +202,16 @@ TEST_CASE("live: new pages, dropped pages and the zero page") {
   CHECK(own.same_pages == own.shared_pages);
 }
 
+TEST_CASE("live: a sweep of regions that waited is as old as what is known of them") {
+  Memory memory(1);
+  SweepJob job = {.serial = 5, .process = IdOf(getpid()), .regions = memory.regions()};
+  CHECK(Sweep(job).begin >= absl::ZeroDuration());
+  job.regions_as_of = -absl::Seconds(3);
+  CHECK(Sweep(job).begin == -absl::Seconds(3));
+}
+
 TEST_CASE("live: a full sweep finds the same by itself, in pieces of any size") {
-#ifdef __SANITIZE_ADDRESS__
-  if (Lacks("a small address space", false, "AddressSanitizer maps terabytes of shadow, which a full sweep reads"))
-    return;
-#endif
+  if (LacksSmallAddressSpace()) return;
   Memory memory(4);
   Child child([&] {
     for (size_t page = 0; page < 777; ++page) memory.Write(page);

@@ -1,0 +1,81 @@
+// What of a process is swept, on this process and a child of it, by regions that a fake source tells.
+#include "recorder/sweeper.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "attribution_setting.h"
+#include "skip.h"
+
+namespace cowprof {
+namespace {
+
+class NoPages : public PageReader {
+ public:
+  std::shared_ptr<const std::vector<AddressRange>> RangesOf(uint32_t, absl::Duration) override { return nullptr; }
+  std::optional<std::vector<ExplainedPage>> Explain(uint32_t, const std::vector<uint64_t>&, absl::Duration) override {
+    return std::nullopt;
+  }
+};
+
+FollowedProcess Followed(pid_t pid, const ProcessId& parent, Origin origin, uint32_t serial) {
+  const auto stat = ProcFs().ReadStat(pid);
+  REQUIRE(stat.ok());
+  return {.id = {pid, stat->start_ns()}, .parent = parent, .origin = origin, .serial = serial};
+}
+
+// Both children of this process have touched the region of `code_`.
+struct Family {
+  Child first, second;
+  Processes processes{ProcFs()};
+  FakeFaults faults;
+  Sweeper sweeper{
+      ProcFs(), {.page_bytes = static_cast<uint64_t>(getpagesize()), .interval = absl::Seconds(5)}, &faults};
+  GupCopies gup;
+  NoPages pages;
+  Pull pull;
+  absl::Duration t = absl::Seconds(1);
+
+  Family() {
+    const FollowedProcess parent = Followed(getpid(), {}, Origin::kTarget, 1);
+    processes.Add(parent);
+    processes.Add(Followed(first.pid(), parent.id, Origin::kForked, 2));
+    const uint64_t region = At(kStore) / kRegionBytes * kRegionBytes;
+    faults.regions = {{2, region}, {3, region}};
+  }
+  void ForkSecond() { processes.Add(Followed(second.pid(), processes.Find(1)->id, Origin::kForked, 3)); }
+
+  // Whether all of the child was swept at a tick by which each child has made another 1000 copies; nullopt: nothing.
+  std::optional<bool> WasFull(uint32_t serial) {
+    for (const uint32_t child : {2, 3}) pull.counts[child].copies = pull.counts[child].copies.value_or(0) + 1000;
+    t += absl::Seconds(50);  // whatever the last round cost; after a minute any process is swept in full
+    for (const FinishedSweep& sweep :
+         sweeper.Run(processes, pull, gup, {.t = t, .interval = absl::Hours(1), .reader = pages})) {
+      if (sweep.serial == serial) return sweep.figures.full;
+    }
+    return std::nullopt;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("live: where the table of regions was full, all of a process is swept from then on") {
+  if (LacksSmallAddressSpace()) return;
+  Family family;
+  REQUIRE(family.WasFull(2) == false);
+  family.pull.losses.regions_dropped = 7;
+  REQUIRE(family.WasFull(2) == true);
+  family.ForkSecond();
+  CHECK(family.WasFull(3) == false);  // nothing was lost since its fork
+}
+
+TEST_CASE("live: regions that were lost are never taken for swept, also once there is room again") {
+  if (LacksSmallAddressSpace()) return;
+  Family family;
+  family.pull.losses.regions_dropped = 7;
+  REQUIRE(family.WasFull(2) == true);
+  CHECK(family.WasFull(2) == true);
+}
+
+}  // namespace cowprof
