@@ -76,6 +76,8 @@ struct cowprof_process_row {
 	unsigned int image; // key of its cowprof_image; 0: not Python, or not known yet
 	unsigned int heap; // enum cowprof_heap
 	unsigned int vforked; // it had its parent's memory itself at the fork, and no copy of it
+	unsigned int handled; // crash signals delivered to a handler since the last exec
+	unsigned int reserved;
 };
 
 // What is known of the memory that malloc had free when the process was forked.

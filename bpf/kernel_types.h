@@ -232,6 +232,14 @@ struct kernel_siginfo {
 	union __sifields _sifields;
 } CORE;
 
+struct sigaction {
+	void *sa_handler; // NULL: the default action
+} CORE;
+
+struct k_sigaction {
+	struct sigaction sa;
+} CORE;
+
 struct bpf_iter_meta {
 	struct seq_file *seq;
 } CORE;

@@ -115,8 +115,10 @@ PROG_TWICE("?tp_btf/sched_process_exec", process_exec, struct task_struct *task)
 	bpf_map_delete_elem(&mallocs, &row->serial);
 	row->image = 0;
 	row->heap = COWPROF_HEAP_UNKNOWN; // it has inherited nothing
+	row->handled = 0;
 	if (state) {
 		state->image = 0;
+		state->delivery.event.kind = 0;
 		for (int i = 0; i < COWPROF_THREAD_SLOTS; i++) // nor what its instructions tell
 			state->slots[i].verdicts_known = verdicts_known - 1;
 	}

@@ -11,6 +11,9 @@ enum {
 	MOST_CGROUP_LEVELS = 16,
 	CHARGE_BATCH = 64, // pages per charge (MEMCG_CHARGE_BATCH, mm/memcontrol.c)
 	SAME_OOM_NS = 2000000000,
+	// Signals with a handler that are reported at once, of a process: runtimes such as the JVM
+	// take thousands a second in normal operation.
+	MOST_HANDLED = 16,
 };
 
 // Signals that end a process or explain its end:
@@ -20,6 +23,12 @@ static int is_deadly(int signal)
 	return 1ull << signal &
 	       (1ull << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9 |
 		1 << 11 | 1 << 15 | 1 << 24 | 1 << 25 | 1ull << 31);
+}
+
+// ILL TRAP ABRT BUS FPE SEGV: signals that a program causes itself.
+static int is_crash(int signal)
+{
+	return 1u << signal & (1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 11);
 }
 
 // For its own signals the kernel passes 0 or 1 as `info`. Newer verifiers (7.2) therefore treat it
@@ -34,22 +43,30 @@ SEC("?tp_btf/signal_generate")
 int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_struct *task,
 	     int group, int result)
 {
+	struct cowprof_process_row *row;
 	struct cowprof_event *event;
+	int code = 0;
 
-	if (signal < 1 || signal > 31 || !is_deadly(signal) || !row_of(task))
+	if (signal < 1 || signal > 31 || !is_deadly(signal))
 		return 0;
+	row = row_of(task);
+	if (!row)
+		return 0;
+	// 0 is SEND_SIG_NOINFO; 1 is SEND_SIG_PRIV, a signal by the kernel itself, such as the OOM
+	// killer's.
+	if ((unsigned long)info > 1)
+		code = signal_code(info);
+	else if ((unsigned long)info == 1)
+		code = SI_KERNEL;
+	if (code > 0 && is_crash(signal) && row->handled >= MOST_HANDLED)
+		return 0; // its delivery tells the same
 	event = new_event(COWPROF_SIGNAL_SENT, id_of(task));
 	if (!event)
 		return 0;
 	event->signal = signal;
 	event->sender = pid_of(bpf_get_current_task_btf());
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
-	// 0 is SEND_SIG_NOINFO; 1 is SEND_SIG_PRIV, a signal by the kernel itself, such as the OOM
-	// killer's.
-	if ((unsigned long)info > 1)
-		event->code = signal_code(info);
-	else if ((unsigned long)info == 1)
-		event->code = SI_KERNEL;
+	event->code = code;
 	submit(event, signal == 9);
 	return 0;
 }
@@ -118,24 +135,38 @@ static __u64 fault_address(struct kernel_siginfo *info)
 	return (__u32)info->_sifields._kill._pid | (__u64)info->_sifields._kill._uid << 32;
 }
 
-// ILL TRAP ABRT BUS FPE SEGV: signals that a program causes itself. A fault's signal carries its
-// address; one sent by a process, as by abort() or a handler that raises it again, does not.
+// Wakes user space, while the process still exists.
+static void report_delivery(struct thread_state *state)
+{
+	if (bpf_ringbuf_output(&events, &state->delivery, sizeof(state->delivery),
+			       BPF_RB_FORCE_WAKEUP))
+		__sync_fetch_and_add(&losses.events_dropped, 1);
+	state->delivery.event.kind = 0;
+}
+
+// A fault's signal carries its address; one sent by a process, as by abort() or a handler that
+// raises it again, does not. So what a handler got last is reported with the end that follows.
 SEC("?tp_btf/signal_deliver")
-int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
+int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info, struct k_sigaction *action)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct cowprof_delivery *delivery = 0;
+	struct cowprof_process_row *row;
+	struct cowprof_delivery *delivery;
 	struct thread_state *state;
+	int fatal;
 
-	if (signal < 1 || signal > 31 ||
-	    !(1u << signal & (1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 11)))
+	if (signal < 1 || signal > 31 || !is_crash(signal))
 		return 0;
-	state = row_of(task) ? state_of(task) : 0;
-	if (state)
-		delivery =
-			new_record(struct cowprof_delivery, COWPROF_SIGNAL_DELIVERED, id_of(task));
-	if (!delivery)
+	row = row_of(task);
+	state = row ? state_of(task) : 0;
+	if (!state)
 		return 0;
+	fatal = !(kernel_reads ? BPF_CORE_READ(action, sa.sa_handler) : action->sa.sa_handler);
+	delivery = &state->delivery;
+	if (fatal && delivery->event.kind && delivery->event.signal == signal)
+		report_delivery(state);
+	__builtin_memset(delivery, 0, sizeof(*delivery));
+	begin_event(&delivery->event, COWPROF_SIGNAL_DELIVERED, id_of(task));
 	delivery->event.signal = signal;
 	delivery->event.code = signal_code(info);
 	delivery->ip = REGS_IP((struct pt_regs *)bpf_task_pt_regs(task));
@@ -143,7 +174,8 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info)
 		delivery->event.address = fault_address(info);
 	record_file(task, delivery);
 	record_frames(state, delivery);
-	submit(delivery, 1);
+	if (fatal || __sync_fetch_and_add(&row->handled, 1) < MOST_HANDLED)
+		report_delivery(state);
 	return 0;
 }
 

@@ -151,6 +151,18 @@ def test_a_crash_signal_sent_by_another_process(start):
     assert re.match(rf"killed by SIGBUS from .* \(pid {os.getpid()}\)$", exit_of(report, victim)["text"])
 
 
+def test_signals_that_a_handler_takes(start):
+    """Runtimes take thousands of faults in normal operation. A few are recorded, and the last one with the death that follows it."""
+    process, recording = start("trapped:3000")
+    report = finished_report(process, recording)
+    assert_no_cause(report)
+    assert re.match(r"killed by SIGTRAP.* at .*dying_workers.py:\d+ in last_trap$", exit_of(report, ended(process, "trapped"))["text"])
+    assert len(events_of(recording, "signal_delivered")) == 16 + 2
+    assert len(events_of(recording, "signal_sent")) == 16 + 1
+    samples = [record for record in harness.records_of(recording.path) if record.get("type") == "sample"]
+    assert len(samples) < 60, "each signal made a tick of its own"
+
+
 # ---- Bus errors ----
 
 

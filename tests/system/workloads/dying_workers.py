@@ -59,6 +59,24 @@ def truncated_with_handler(path):
     truncated(path)
 
 
+def trapped(count):
+    """Takes breakpoints by a handler, as runtimes take faults; one more kills it, after a handler."""
+    code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    code.write(b"\xcc\xc3")  # int3; ret
+    trap = ctypes.PYFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
+    signal.signal(signal.SIGTRAP, lambda *_: None)
+    for _ in range(int(count)):
+        trap()
+        time.sleep(0.001)
+    last_trap(trap)
+    signal.signal(signal.SIGTRAP, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGTRAP)
+
+
+def last_trap(trap):
+    trap()
+
+
 def full(path):
     """Writes all of a mapped file of 8 MiB, on a file system that may have less room."""
     write_all(mapped(path, 8 * MIB)[1])
