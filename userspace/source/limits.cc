@@ -65,13 +65,14 @@ std::vector<MemoryCgroup> CgroupsByOwnMounts(const ProcFs& proc, pid_t pid, absl
   return levels;
 }
 
-std::vector<MemoryCgroup> CgroupsOf(const ProcFs& proc, pid_t pid) {
+// nullopt: nobody can tell, since the process is exiting.
+std::optional<std::vector<MemoryCgroup>> CgroupsOf(const ProcFs& proc, pid_t pid) {
   const auto own = proc.ReadFile(pid, "cgroup");
   const auto mounts = ReadSmallFile(proc.root() + "/self/mountinfo");
-  if (!own.ok() || !mounts.ok()) return {};
+  if (!own.ok() || !mounts.ok()) return std::vector<MemoryCgroup>();
   // An exiting process is shown at the root of a v1 hierarchy (proc_cgroup_show) although it is charged elsewhere.
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
-  if (stat.ok() && stat->is_exiting()) return {};
+  if (stat.ok() && stat->is_exiting()) return std::nullopt;
   std::vector<MemoryCgroup> levels = PlanMemoryCgroups(*own, *mounts);
   return levels.empty() ? CgroupsByOwnMounts(proc, pid, *own) : levels;
 }
@@ -133,7 +134,7 @@ std::vector<LimitSample> Limits::RowsOf(pid_t pid, const std::vector<MemoryCgrou
 }
 
 std::vector<LimitSample> Limits::Read(pid_t pid) const {
-  std::vector<MemoryCgroup> cgroups = CgroupsOf(proc_, pid);
+  std::vector<MemoryCgroup> cgroups = CgroupsOf(proc_, pid).value_or(last_cgroups_);
   Rows rows = RowsOf(pid, cgroups);
   if (!cgroups.empty()) last_cgroups_ = std::move(cgroups);
   return rows;
@@ -143,7 +144,7 @@ std::vector<LimitSample> Limits::Read(pid_t pid) const {
 std::vector<LimitSample> Limits::Look(pid_t pid, absl::Duration now) {
   if (now - looked_up_ >= absl::Seconds(1)) {
     looked_up_ = now;
-    cgroups_ = CgroupsOf(proc_, pid);
+    cgroups_ = CgroupsOf(proc_, pid).value_or(last_cgroups_);
   }
   return RowsOf(pid, cgroups_);
 }
@@ -161,7 +162,7 @@ uint64_t Limits::ShmDevice(pid_t pid) const {
 }
 
 bool Limits::NameCgroup(pid_t pid, uint64_t inode, LimitSample* limit) const {
-  for (const MemoryCgroup& cgroup : CgroupsOf(proc_, pid)) {
+  for (const MemoryCgroup& cgroup : CgroupsOf(proc_, pid).value_or(std::vector<MemoryCgroup>())) {
     struct stat folder;
     if (stat((filesystem_root_ + cgroup.directory).c_str(), &folder) != 0 || folder.st_ino != inode) continue;
     limit->kind = KindOf(cgroup);

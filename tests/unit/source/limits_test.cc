@@ -216,6 +216,21 @@ TEST_CASE("Look() returns current figures of cgroups that were current within th
   CHECK(look(7).empty());
 }
 
+TEST_CASE("of a process that is exiting, the cgroups are those that it was in") {
+  Host host;
+  host.Process("6:memory:/job\n", kMountV1);
+  host.V1("/cg/memory/job", "1000\n", 700, 200);
+  host.V1("/cg/memory", kV1Unlimited, 5000, 0);
+  Limits limits(ProcFs(host.tree.root() + "/proc"), host.tree.root());
+  const Rows before = limits.Read(12);
+  REQUIRE(before.size() == 1);
+  host.Process("6:memory:/\n", kMountV1);
+  host.tree.Write("/proc/12/stat", "12 (x) D 1 1 1 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 5 8192 1 2 3\n");
+  CHECK(limits.Read(12) == before);
+  CHECK(limits.Look(12, absl::Seconds(5)) == before);
+  CHECK(limits.ReadLastCgroups() == before);
+}
+
 TEST_CASE("a limit of 0, and a part larger than the whole") {
   Host host;
   host.Process("0::/job\n", kMountV2);

@@ -98,6 +98,12 @@ double CopiedSince(double gained, const TopContributor& top_contributor, double 
 // Share of what was gained that is not copies.
 double NewShare(double gained, double copied) { return gained > 0 ? 1 - std::min(copied / gained, 1.0) : 0; }
 
+// /proc has no figures of a process that is exiting, which may take seconds, and it lets go of its limits one by one.
+bool TargetIsExiting(const Sample& sample) {
+  return std::any_of(sample.processes.begin(), sample.processes.end(),
+                     [](const ProcessSample& row) { return row.index == 0 && !row.proc.threads; });
+}
+
 }  // namespace
 
 std::vector<const Alert*> StandingOf(const std::vector<Alert>& alerts) {
@@ -247,9 +253,14 @@ std::vector<Alert> AlertWatch::Judge(const Sample& sample, const RunModel& model
   if (const std::optional<absl::Duration> loaded = start_up_.Learn(model)) {
     for (Watched& watched : watched_) watched.ramp.StartAt(*loaded);
   }
+  const bool exiting = TargetIsExiting(sample);
   for (auto watched = watched_.begin(); watched != watched_.end();) {
     const auto is_it = [&](const LimitSample& one) { return one.key() == watched->now.key(); };
     const bool gone = std::none_of(sample.limits.begin(), sample.limits.end(), is_it);
+    if (gone && exiting) {
+      ++watched;
+      continue;
+    }
     if (watched->ramp.began() >= last_tick_) watched->then = last_held_;
     JudgeLimit(gone, model, forecast, &*watched, &alerts);
     watched = gone ? watched_.erase(watched) : std::next(watched);

@@ -36,6 +36,7 @@ struct Scenario {
   std::optional<double> age;                                          // of the target at t = 0
   bool spawned = false;                                               // the worker: it called exec
   double until = 60;
+  bool exits = false;  // the target, when the limit is gone
   double gone_from = 1e9, resized_from = 1e9, resized_to = 0;
   Outlook outlook = Outlook::kUnknown;
   bool plateau_known = true;
@@ -124,6 +125,8 @@ class Player {
     }
     model_.t = absl::Seconds(now);
     Sample sample = {.t = absl::Seconds(now), .limits = Limits(now)};
+    sample.processes.push_back({.index = 0});
+    if (!run_.exits || now < run_.gone_from) sample.processes[0].proc.threads = 1;
     Forecast forecast = {.plateau_known = run_.plateau_known};
     for (const LimitSample& limit : sample.limits) forecast.limits.push_back({.now = limit, .outlook = run_.outlook});
     for (Alert& alert : watch_.Judge(sample, model_, forecast)) alerts_.push_back(std::move(alert));
@@ -436,6 +439,15 @@ TEST_CASE("limits that change") {
   CHECK(absl::ToDoubleSeconds(alerts.back().t) == Approx(21).margin(1.5));
   CHECK(absl::EndsWith(alerts.back().text,
                        run.gone_from < 60 ? ": the limit is gone" : "near its limit, 950.0 MiB of 3.9 GiB used"));
+}
+
+TEST_CASE("an alert does not end because the target that meets it is exiting") {
+  const Scenario run = {
+      .used = [](double t) { return t < 10 ? 500.0 : 950.0; }, .until = 40, .exits = true, .gone_from = 20};
+  const std::vector<Alert> alerts = AlertsOf(run);
+  INFO(Told(alerts));
+  REQUIRE_FALSE(alerts.empty());
+  CHECK_FALSE(absl::StrContains(Told(alerts), "gone"));
 }
 
 TEST_CASE("what has ended is said by its rule") {
