@@ -289,6 +289,21 @@ def test_a_wall_clock_that_jumps(tree, start_recording, tmp_path, figure):
     figure("wall clock", "three jumps of the wall clock by an hour", f"time strictly increasing, {len(notes)} notes, no negative rate")
 
 
+def test_a_tick_that_takes_more_than_a_second(start_recording):
+    """The target ends and its child lives on, for which the last tick waits for a second: nobody has set the clock."""
+    process = harness.Process(["sh", "-c", "sleep 10 > /dev/null & echo '{\"role\": \"ready\"}'; read line"])
+    try:
+        process.await_line("role", "ready")
+        recording = start_recording(process.pid)
+        recording.await_sample()
+        process.go()
+        assert recording.wait() == 0, recording.stderr
+    finally:
+        process.stop()
+    assert recording.timeline()["records"][-1]["reason"] == "target ended"
+    assert clock_notes(recording.path) == []
+
+
 # ---- A stall ----
 
 @pytest.fixture

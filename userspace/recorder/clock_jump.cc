@@ -8,8 +8,8 @@
 
 namespace cowprof {
 
-std::optional<Event> ClockJump::Look(absl::Duration t, absl::Time wall) {
-  const std::optional<absl::Time> before = std::exchange(start_, wall - t);
+std::optional<Event> ClockJump::Look(absl::Duration t, absl::Time start) {
+  const std::optional<absl::Time> before = std::exchange(start_, start);
   if (!before || absl::AbsDuration(*start_ - *before) <= absl::Seconds(1)) return std::nullopt;
   const std::string text = absl::StrCat("the wall clock was set ", *start_ > *before ? "forward" : "back", " by ",
                                         HumanDuration(absl::AbsDuration(*start_ - *before)),

@@ -12,12 +12,12 @@ namespace cowprof {
 
 class ClockJump {
  public:
-  // Call once per tick, at `t`, with the wall clock's time. Returns a note each time it was set by more than a second.
-  // Gradual corrections by NTP do not count.
-  std::optional<Event> Look(absl::Duration t, absl::Time wall);
+  // Call once per tick, at `t`. `start`: wall clock time of t = 0, by how the clock is set now. Returns a note each
+  // time it was set by more than a second. Gradual corrections by NTP do not count.
+  std::optional<Event> Look(absl::Duration t, absl::Time start);
 
  private:
-  std::optional<absl::Time> start_;  // wall clock time of t = 0, as of the last call
+  std::optional<absl::Time> start_;  // as of the last call
 };
 
 }  // namespace cowprof

@@ -71,7 +71,7 @@ absl::Status RunTick(Recording* recording, SelfThrottle* throttle, bool last) {
   if (!sample.ok()) return absl::InternalError(sample.status().message());  // not the output's failure
   if (std::optional<Event> note = throttle->Adjust(sample->t, recording->collector->sweep_cost()))
     sample->events.push_back(*std::move(note));
-  if (std::optional<Event> note = recording->clock_jump.Look(sample->t, absl::Now()))
+  if (std::optional<Event> note = recording->clock_jump.Look(sample->t, WallTimeOf(recording->start)))
     sample->events.push_back(*std::move(note));
   for (std::string& note : std::exchange(recording->notes, {}))
     sample->events.push_back({.t = sample->t, .what = Note{std::move(note)}});
