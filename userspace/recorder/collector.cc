@@ -275,7 +275,9 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   std::vector<uint64_t> faults(look->processes.size());  // by the kernel's count
   for (size_t i = 0; i < faults.size(); ++i) sample.processes.push_back(ReadProcess(look->processes[i], &faults[i]));
   fork_hazards_.AfterForks(processes_, attribution_.programs(), &sample);
-  const PullRequest request = {.t = t, .interval = interval, .last = last, .reader = pages_};
+  // A tick by an event comes early, and may cost less.
+  const absl::Duration share = last ? interval : std::min(interval, t - last_t_);
+  const PullRequest request = {.t = t, .interval = share, .last = last, .reader = pages_};
   absl::StatusOr<Pull> pull = faults_->PullCounts(request);
   if (!pull.ok()) return pull.status();
   AddPull(*pull, &sample);
@@ -289,7 +291,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   }
   if (hangs_) hangs_->Run(processes_, &sample);
   OrderEvents(&sample);
-  rollups_.Read(processes_, interval, last, &sample);
+  rollups_.Read(processes_, share, last, &sample);
   pages_.LookAtInherited(sample);
   // Probes have counted already, so their sweep waits until everything that may vanish with a process has been read,
   // and the first one until there is a sample to see. Not for --verify, which draws from what was copied by then: a

@@ -74,14 +74,18 @@ Wake EventLoop::TakeSignals() {
 
 Wake EventLoop::WaitUntil(absl::Duration deadline) {
   for (;;) {
-    const absl::Duration left = std::max(deadline - BootTime(), absl::ZeroDuration());
-    const timespec timeout = absl::ToTimespec(left);
+    const absl::Duration now = BootTime();
+    const bool held = now < events_from_;
+    const absl::Duration until = held ? std::min(deadline, events_from_) : deadline;
+    const timespec timeout = absl::ToTimespec(std::max(until - now, absl::ZeroDuration()));
     // ppoll ignores descriptors below 0.
-    pollfd fds[] = {
-        {signals_.fd(), POLLIN, 0}, {target_.fd(), POLLIN, 0}, {event_fd_, POLLIN, 0}, {lifeline_, POLLIN, 0}};
+    pollfd fds[] = {{signals_.fd(), POLLIN, 0},
+                    {target_.fd(), POLLIN, 0},
+                    {held ? -1 : event_fd_, POLLIN, 0},
+                    {lifeline_, POLLIN, 0}};
     const int ready = ppoll(fds, std::size(fds), &timeout, nullptr);
-    if (ready == 0) return Wake::kTick;
-    if (ready < 0) continue;
+    if (ready == 0 && until == deadline) return Wake::kTick;
+    if (ready <= 0) continue;
     const Wake wake = fds[0].revents ? TakeSignals() : Wake::kTick;
     if (wake != Wake::kTick) return wake;
     if (fds[3].revents) {

@@ -26,7 +26,8 @@ class EventLoop {
   EventLoop();
   // `forward_signals`: pass them on to `target` (a program that cowprof started) instead of ending the recording.
   void WatchTarget(pid_t target, bool forward_signals);
-  void WatchEvents(int fd) { event_fd_ = fd; }  // -1: none any more
+  void WatchEvents(int fd) { event_fd_ = fd; }                            // -1: none any more
+  void HoldEventsUntil(absl::Duration moment) { events_from_ = moment; }  // CLOCK_BOOTTIME
   // Its end of file ends the recording as a signal does.
   void WatchLifeline(int fd) { lifeline_ = fd; }
 
@@ -54,6 +55,7 @@ class EventLoop {
   sigset_t inherited_;
   Fd signals_, target_;
   int event_fd_ = -1, lifeline_ = -1;
+  absl::Duration events_from_;
   pid_t target_pid_ = 0;
   bool forward_ = false;
 };

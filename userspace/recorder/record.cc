@@ -17,7 +17,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "model/format.h"
 #include "model/judge/alert.h"
 #include "model/judge/alert_format.h"
@@ -39,7 +38,7 @@
 namespace cowprof {
 namespace {
 
-constexpr absl::Duration kLeastGap = absl::Milliseconds(20);        // between two ticks, whatever happens
+constexpr absl::Duration kLeastGap = absl::Milliseconds(20);        // from a tick to the next one by an event
 constexpr absl::Duration kLookAtReaders = absl::Milliseconds(100);  // who had stopped reading
 
 // Judges the run, which already includes this sample. Alerts depend on the findings and become part of them.
@@ -115,13 +114,21 @@ Wake WaitForTick(absl::Duration deadline, Recording* recording) {
   }
 }
 
+// CPU time that has no bound of its own.
+absl::Duration CpuTime(const Recording& recording) {
+  return ReadClock(CLOCK_PROCESS_CPUTIME_ID) - recording.collector->sweep_cost();
+}
+
 // Runs until the target ends, a signal stops it or the duration is over; returns which.
 absl::StatusOr<std::string> RunLoop(Recording* recording) {
   SelfThrottle throttle(recording->options.interval);
   const absl::Duration end = recording->start + recording->options.duration;
+  // Without probes each end is an event, of short commands as well, and a tick costs much more.
+  const bool paced = recording->info.exactness == Exactness::kPageMap;
+  EventPace pace;
   absl::Duration next = BootTime();
-  for (;;) {
-    const absl::Duration began = BootTime();
+  for (bool by_event = false;;) {
+    const absl::Duration began = BootTime(), cpu_before = CpuTime(*recording);
     if (absl::Status status = RunTick(recording, &throttle, /*last=*/false); !status.ok()) return status;
     if (!recording->collector->target_alive()) {
       // Those that were killed with it have ended meanwhile: the look at shared memory waits for them.
@@ -131,6 +138,10 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
       return "target ended";
     }
     if (BootTime() >= end) return "duration reached";
+    if (by_event && paced) pace.Spend(began, CpuTime(*recording) - cpu_before);
+    // Not faster in a storm of signals.
+    recording->event_loop.HoldEventsUntil(std::max(began + kLeastGap, pace.next()));
+    by_event = false;
     next = std::max(next + throttle.interval(), BootTime());
     switch (WaitForTick(std::min({next, end, recording->collector->next_extra_tick()}), recording)) {
       case Wake::kStop:
@@ -138,9 +149,8 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
       case Wake::kStopByTarget:
         return std::string(kStoppedByTarget);
       case Wake::kEvent:
-        // Tick at once, for a process that is about to die, but not faster than kLeastGap in a storm of signals.
-        absl::SleepFor(began + kLeastGap - BootTime());
-        next = BootTime();
+        next = BootTime();  // at once, for a process that is about to die
+        by_event = true;
         break;
       case Wake::kTick:
         next = std::min(next, BootTime());

@@ -12,6 +12,8 @@ namespace {
 
 constexpr double kShare = 0.02;  // of one core
 constexpr absl::Duration kMeasureEvery = absl::Seconds(5);
+constexpr double kEventShare = 0.01;                        // of one core
+constexpr absl::Duration kEventCredit = absl::Seconds(10);  // of quiet: 100 ms of CPU time at once
 
 }  // namespace
 
@@ -40,6 +42,10 @@ std::optional<Event> SelfThrottle::Adjust(absl::Duration t, absl::Duration elsew
                                            interval_ > before ? "stretched" : "shortened", absl::FormatDuration(before),
                                            absl::FormatDuration(interval_), 100 * share);
   return Event{.t = t, .what = Note{text}};
+}
+
+void EventPace::Spend(absl::Duration t, absl::Duration cost) {
+  next_ = std::max(next_, t - kEventCredit) + cost / kEventShare;
 }
 
 }  // namespace cowprof

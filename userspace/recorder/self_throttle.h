@@ -1,5 +1,5 @@
-// Keeps cowprof below 2 % of a core by stretching the interval between ticks, and notes that in the recording. Pure
-// except for reading cowprof's own CPU clock.
+// Keeps cowprof below 2 % of a core by stretching the interval between ticks, and notes that in the recording. What
+// events cost besides is bounded apart. Pure except for reading cowprof's own CPU clock.
 #ifndef COWPROF_RECORDER_SELF_THROTTLE_H_
 #define COWPROF_RECORDER_SELF_THROTTLE_H_
 
@@ -29,6 +29,18 @@ class SelfThrottle {
  private:
   absl::Duration wanted_, interval_, first_;
   absl::Duration measured_at_ = -absl::InfiniteDuration(), cpu_then_;
+};
+
+// Ticks that events ask for between those that are due: at once, but in the long run for 1 % of a core.
+class EventPace {
+ public:
+  // Such a tick began at `t` and took `cost`, CPU time.
+  void Spend(absl::Duration t, absl::Duration cost);
+  // When the next one may begin.
+  absl::Duration next() const { return next_; }
+
+ private:
+  absl::Duration next_;
 };
 
 }  // namespace cowprof

@@ -126,7 +126,7 @@ class PageReader {
 
 struct PullRequest {
   absl::Duration t;         // of the look, since the start of the recording
-  absl::Duration interval;  // until the next pull: bounds what this one may cost
+  absl::Duration interval;  // since the last pull, or a tick's if that is less: bounds what this one may cost
   bool last = false;        // the recording ends with this pull
   PageReader& reader;
 };

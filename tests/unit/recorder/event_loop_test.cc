@@ -8,6 +8,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "posix/clock.h"
+
 namespace cowprof {
 namespace {
 
@@ -74,6 +76,21 @@ TEST_CASE("Ctrl-Z stops a recorder that waits for its program, and signals still
   const int ended = recorder.AwaitStop();
   REQUIRE(WIFEXITED(ended));
   CHECK(WEXITSTATUS(ended) == 7);
+}
+
+TEST_CASE("events wait until they may make a tick; what is due does not") {
+  int events[2];
+  REQUIRE(pipe(events) == 0);
+  REQUIRE(write(events[1], "x", 1) == 1);
+  EventLoop loop;
+  loop.WatchEvents(events[0]);
+  const absl::Duration now = BootTime(), from = now + absl::Milliseconds(300);
+  loop.HoldEventsUntil(from);
+  CHECK(loop.WaitUntil(now + absl::Milliseconds(5)) == Wake::kTick);
+  CHECK(loop.WaitUntil(now + absl::Hours(1)) == Wake::kEvent);
+  CHECK(BootTime() >= from);
+  loop.LetSignalsKill();
+  for (const int fd : events) close(fd);
 }
 
 }  // namespace cowprof

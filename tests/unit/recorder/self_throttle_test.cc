@@ -62,6 +62,24 @@ TEST_CASE("the first ticks come quicker, each twice as late as the one before") 
   CHECK(SelfThrottle(absl::Milliseconds(50)).interval() == absl::Milliseconds(50));
 }
 
+TEST_CASE("events make ticks at once, until those have cost more than 1 % of the time since") {
+  EventPace pace;
+  absl::Duration t = absl::Hours(1);
+  int ticks = 0;
+  // A storm: a tick of 5 ms whenever it may begin, for a minute.
+  for (const absl::Duration end = t + absl::Minutes(1); t < end;
+       t = std::max(t + absl::Milliseconds(20), pace.next())) {
+    if (++ticks == 10) CHECK(t == absl::Hours(1) + 9 * absl::Milliseconds(20));
+    pace.Spend(t, absl::Milliseconds(5));
+  }
+  CHECK(ticks == Approx(140).margin(2));  // 60 s and 10 s of credit, at 0.5 s each
+  // After some quiet the next ones are at once again.
+  t += absl::Seconds(30);
+  CHECK(pace.next() <= t);
+  pace.Spend(t, absl::Milliseconds(5));
+  CHECK(pace.next() <= t);
+}
+
 TEST_CASE("a stretch is noted, with its reason") {
   SelfThrottle throttle(absl::Seconds(1));
   for (int i = 0; i < 6; ++i) static_cast<void>(throttle.Adjust(absl::Milliseconds(i), {}));
