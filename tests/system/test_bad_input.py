@@ -50,6 +50,26 @@ def test_a_kernel_thread(tmp_path):
     assert_refused(attach_to(2, tmp_path), {4}, "2", "kernel")
 
 
+THREADED = "import sys, threading; threading.Thread(target=sys.stdin.readline).start(); print('{\"role\": \"ready\"}', flush=True)"
+
+
+PAGE_MAP = [f"--without={rung}" for rung in ("btf-tracepoints", "fentry", "perf-event")]
+
+
+@pytest.mark.parametrize("command", [["--attach"], [*PAGE_MAP, "--attach"], ["doctor"], ["hang"], ["shm"]],
+                         ids=["probes", "page map", "doctor", "hang", "shm"])
+def test_a_thread(command, tmp_path):
+    """htop shows the numbers of threads: what it copied or forked would be missed."""
+    process = harness.Process([harness.PYTHON, "-c", THREADED])
+    try:
+        process.await_line("role", "ready")
+        thread = max(int(name) for name in os.listdir(f"/proc/{process.pid}/task") if int(name) != process.pid)
+        refused = harness.run_cowprof(*command, thread, cwd=tmp_path)
+        assert_refused(refused, {4}, f"{thread} is a thread of process {process.pid}: give {process.pid} instead")
+    finally:
+        process.stop()
+
+
 def test_a_zombie(tmp_path):
     process = subprocess.Popen(["true"], stdout=subprocess.DEVNULL)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)

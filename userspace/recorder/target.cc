@@ -68,6 +68,10 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
   if (!stat.ok()) return stat.status();
   if (stat->state == 'Z' || stat->state == 'X')
     return absl::NotFoundError(absl::StrCat("process ", pid, " has already ended (it is a zombie)"));
+  // /proc lists processes only, and finds threads by their numbers as well.
+  const pid_t process = ParseStatus(proc.ReadFile(pid, "status").value_or("")).process;
+  if (process != 0 && process != pid)
+    return absl::NotFoundError(absl::StrCat(pid, " is a thread of process ", process, ": give ", process, " instead"));
   if (stat->is_kernel_thread()) {
     return absl::FailedPreconditionError(
         absl::StrCat("process ", pid, " is a kernel thread: it has no memory to copy; give the pid of a program"));

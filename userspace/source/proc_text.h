@@ -41,6 +41,7 @@ absl::StatusOr<ProcStat> ParseStat(absl::string_view text);
 // /proc/PID/status; a field is absent if this kernel or process (a kernel thread, a zombie) does not have it.
 struct ProcStatus {
   Count anon_bytes, file_bytes, shmem_bytes, swap_bytes;  // RssAnon, RssFile, RssShmem, VmSwap
+  pid_t process = 0;                                      // Tgid: another's if this is a thread; 0: not said
   std::vector<pid_t> namespace_pids;                      // NSpid, outermost first
 };
 ProcStatus ParseStatus(absl::string_view text);

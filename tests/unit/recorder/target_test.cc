@@ -1,12 +1,17 @@
-// Which programs can be started, before one is.
+// Which processes can't be recorded, and which programs can't be started.
 #include "recorder/target.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <thread>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "fixture_tree.h"
 
 namespace cowprof {
@@ -30,6 +35,19 @@ TEST_CASE("a program that can't be started is told by its name and PATH") {
   CHECK(CheckProgram("./typo").code() == absl::StatusCode::kNotFound);
   CHECK(CheckProgram(root + "/good/tool/below").ok());  // another error: the exec says which
   REQUIRE(setenv("PATH", path.c_str(), 1) == 0);
+}
+
+TEST_CASE("live: the number of a thread is refused with that of its process") {
+  const auto gettid = [] { return static_cast<pid_t>(syscall(SYS_gettid)); };
+  CHECK(CheckTarget(ProcFs(), getpid()).ok());
+  absl::Status refused;
+  pid_t thread = 0;
+  std::thread([&] {
+    thread = gettid();
+    refused = CheckTarget(ProcFs(), thread);
+  }).join();
+  CHECK(absl::IsNotFound(refused));
+  CHECK(absl::StrContains(refused.message(), absl::StrCat(thread, " is a thread of process ", getpid())));
 }
 
 }  // namespace cowprof

@@ -129,6 +129,7 @@ TEST_CASE("status as the kernel writes it") {
   CHECK(status.file_bytes == 1596 * 1024);
   CHECK(status.shmem_bytes == 0);
   CHECK(status.swap_bytes == 64 * 1024);
+  CHECK(status.process == 7365);
   CHECK(status.namespace_pids == std::vector<pid_t>{7365, 12, 1});
 }
 
