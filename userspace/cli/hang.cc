@@ -18,9 +18,9 @@
 #include "recorder/target.h"
 #include "sink/report/hang_format.h"
 #include "source/namespaces.h"
+#include "source/proc_tree.h"
 #include "source/procfs.h"
 #include "source/rights_remedy.h"
-#include "source/shm.h"
 #include "timeline/json_fields.h"
 #include "timeline/json_hangs.h"
 

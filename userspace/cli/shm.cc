@@ -10,6 +10,7 @@
 #include "recorder/target.h"
 #include "sink/report/shm_format.h"
 #include "source/namespaces.h"
+#include "source/proc_tree.h"
 #include "source/procfs.h"
 #include "source/shm.h"
 #include "timeline/json_fields.h"

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -168,6 +169,20 @@ std::vector<TreeMember> ProcTree::Look() {
   }
   std::erase_if(members_, [](const Known& known) { return known.member.ended; });
   return told;
+}
+
+std::vector<pid_t> FamilyOf(const ProcFs& proc, pid_t pid) {
+  std::multimap<pid_t, pid_t> children;
+  for (const pid_t other : proc.ListPids()) {
+    const absl::StatusOr<ProcStat> stat = proc.ReadStat(other);
+    if (stat.ok()) children.emplace(stat->parent, other);
+  }
+  std::vector<pid_t> family = {pid};
+  for (size_t i = 0; i < family.size(); ++i) {
+    const auto [begin, end] = children.equal_range(family[i]);
+    for (auto child = begin; child != end; ++child) family.push_back(child->second);
+  }
+  return family;
 }
 
 }  // namespace cowprof

@@ -65,6 +65,9 @@ class ProcTree {
   absl::flat_hash_set<ProcessId> zombies_;  // reported as ended, but not reaped yet
 };
 
+// `pid` and its descendants.
+std::vector<pid_t> FamilyOf(const ProcFs& proc, pid_t pid);
+
 }  // namespace cowprof
 
 #endif  // COWPROF_SOURCE_PROC_TREE_H_

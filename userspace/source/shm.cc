@@ -35,6 +35,7 @@ namespace {
 
 constexpr size_t kDeepestFolder = 16;
 constexpr absl::Duration kLasting = absl::Seconds(1);
+constexpr absl::Duration kClockStep = absl::Seconds(2);  // by which the wall clock may have been corrected meanwhile
 
 using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
 
@@ -72,7 +73,9 @@ struct ShmLook::State {
   std::string device_text;  // the mount's device as maps prints it: "00:28 "
   std::map<Key, ShmSegment> segments;
   uint64_t entries = 0;
-  std::set<pid_t> creators, seen_creators;  // pids in names; those of them that are alive
+  std::map<Key, absl::Time> changed;          // named segments: not made later
+  std::set<pid_t> creators;                   // pids in names
+  std::map<pid_t, absl::Time> seen_creators;  // those of them that are alive, and since when at the latest
 
   struct Folder {
     Directory entries;
@@ -95,6 +98,8 @@ struct ShmLook::State {
   void AddNamed(const std::string& name, const struct statx& info);
   ShmSegment* Find(uint64_t device, uint64_t inode, const std::string& name);
   void Begin(pid_t pid);
+  void NoteCreator(pid_t pid);
+  bool LivesCreatorOf(const Key& key, const ShmSegment& segment) const;
   bool MayBeShared(absl::string_view line) const;
   void ReadMaps(pid_t pid);
   void ReadDescriptor(pid_t pid);
@@ -124,6 +129,7 @@ void ShmLook::State::AddNamed(const std::string& name, const struct statx& info)
              .length_bytes = info.stx_size,
              .lasting_name = began - TimeOf(info.stx_ctime) >= kLasting,
              .creator = CreatorInName(name)};
+  changed[{sample.device, info.stx_ino, false}] = TimeOf(info.stx_ctime);
   if (segment.creator != 0) creators.insert(segment.creator);
 }
 
@@ -185,14 +191,32 @@ void ShmLook::State::Begin(pid_t pid) {
   maps = Fd(open(proc.PathOf(pid, "maps").c_str(), O_RDONLY | O_CLOEXEC));
   refused = !maps.ok() && (errno == EACCES || errno == EPERM);
   part = Part::kMaps;
-  if (creators.empty()) return;
+  if (!creators.empty()) NoteCreator(pid);
+}
+
+// The pid in a name is that of the creator's pid namespace, where another container may have another process.
+void ShmLook::State::NoteCreator(pid_t pid) {
   const absl::StatusOr<std::string> status = proc.ReadFile(pid, "status");
   if (!status.ok()) return;
   const ProcStatus known = ParseStatus(*status);
   if (!known.anon_bytes) return;  // it has ended and has no memory any more, whether or not its parent knows
   for (const pid_t inner : known.namespace_pids) {
-    if (creators.contains(inner)) seen_creators.insert(inner);
+    if (!creators.contains(inner)) continue;
+    struct statx info;
+    const Fd shm = OpenFolderInRoot(RootOf(proc, pid), "dev/shm");
+    if (shm.ok() && Stat(shm.fd(), "", AT_EMPTY_PATH, &info) && DeviceOf(info) != sample.device) return;
+    const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
+    const absl::Time started = stat.ok() ? WallTimeOf(absl::Nanoseconds(stat->start_ns())) : absl::InfinitePast();
+    absl::Time& first = seen_creators.try_emplace(inner, started).first->second;
+    first = std::min(first, started);
   }
+}
+
+// A process that started after a segment was made has the pid of its creator, and is another.
+bool ShmLook::State::LivesCreatorOf(const Key& key, const ShmSegment& segment) const {
+  const auto seen = seen_creators.find(segment.creator);
+  const auto made = changed.find(key);
+  return seen != seen_creators.end() && (made == changed.end() || seen->second <= made->second + kClockStep);
 }
 
 // Whether the line may be about shared memory: only few of the thousands of lines are worth parsing.
@@ -335,7 +359,7 @@ ShmSample ShmLook::Take() {
   State& state = *state_;
   const std::set<pid_t> ours(state.plan.first.begin(), state.plan.first.end());
   for (auto& [key, segment] : state.segments) {
-    segment.creator_alive = state.seen_creators.contains(segment.creator);
+    segment.creator_alive = state.LivesCreatorOf(key, segment);
     const std::vector<pid_t> owners = OwnersOf(segment);
     const bool of_ours =
         state.plan.foreign || std::any_of(owners.begin(), owners.end(), [&](pid_t pid) { return ours.contains(pid); });
@@ -367,20 +391,6 @@ std::optional<pid_t> FindViewer(const ProcFs& proc, uint64_t device) {
     if (shm.ok() && Stat(shm.fd(), "", AT_EMPTY_PATH, &info) && DeviceOf(info) == device) return pid;
   }
   return std::nullopt;
-}
-
-std::vector<pid_t> FamilyOf(const ProcFs& proc, pid_t pid) {
-  std::multimap<pid_t, pid_t> children;
-  for (const pid_t other : proc.ListPids()) {
-    const absl::StatusOr<ProcStat> stat = proc.ReadStat(other);
-    if (stat.ok()) children.emplace(stat->parent, other);
-  }
-  std::vector<pid_t> family = {pid};
-  for (size_t i = 0; i < family.size(); ++i) {
-    const auto [begin, end] = children.equal_range(family[i]);
-    for (auto child = begin; child != end; ++child) family.push_back(child->second);
-  }
-  return family;
 }
 
 }  // namespace cowprof

@@ -51,8 +51,6 @@ class ShmLook {
 absl::Time LastNameChange(const ProcFs& proc, pid_t viewer);
 // A live process whose /dev/shm is on `device`; 0: the caller's is; nullopt: none.
 std::optional<pid_t> FindViewer(const ProcFs& proc, uint64_t device);
-// `pid` and its descendants.
-std::vector<pid_t> FamilyOf(const ProcFs& proc, pid_t pid);
 
 }  // namespace cowprof
 

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "fixture_tree.h"
+#include "posix/clock.h"
 #include "posix/fd.h"
 #include "recorder/shm_watch.h"
 
@@ -171,6 +172,22 @@ TEST_CASE("a creator is searched in every pid namespace") {
   const ShmSample sample = host.Look();
   CHECK(Find(sample, "torch_7_1_0")->creator_alive);
   CHECK_FALSE(Find(sample, "torch_8_1_0")->creator_alive);
+}
+
+TEST_CASE("a process that has the pid of a creator and is another") {
+  Host host;
+  host.File("torch_7_1_0", 4096);
+  SECTION("it started after the segment was made") {
+    host.Process(7);
+    const int64_t later = absl::ToInt64Seconds(BootTime()) + 60;
+    host.tree.Write("/proc/7/stat",
+                    absl::StrCat("7 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 ", 100 * later, " 8 1 2\n"));
+  }
+  SECTION("it sees another /dev/shm") {
+    host.Process(13, "\t7");
+    host.tree.Link("/proc/13/root", "/");
+  }
+  CHECK_FALSE(Find(host.Look(), "torch_7_1_0")->creator_alive);
 }
 
 TEST_CASE("any bytes are accepted") {
