@@ -48,6 +48,16 @@ std::string WhatIsMissing(bool refusal) {
                               : "with sudo, or with that capability (in a container: --cap-add)");
 }
 
+// What helps against Yama (yama_ptrace_access_check()), or what else is missing.
+std::string MemoryRemedy(const ProcFs& proc) {
+  const std::string file = ReadSmallFile(proc.root() + "/sys/kernel/yama/ptrace_scope").value_or("0");
+  const absl::string_view scope = absl::StripAsciiWhitespace(file);
+  const std::string is_set = absl::StrCat(" (kernel.yama.ptrace_scope is ", scope, "): ");
+  if (scope == "3") return absl::StrCat(is_set, "nobody may read another process's, until the host is rebooted");
+  if (scope == "0" || (EffectiveCapabilities() & SetOf({CAP_SYS_PTRACE})) != 0) return WhatIsMissing(/*refusal=*/false);
+  return absl::StrCat(is_set, scope == "1" ? "start it with `cowprof -- COMMAND`, or " : "", "run cowprof with sudo");
+}
+
 // kill(2) finds processes that /proc hides. Of those that /proc shows, everyone may open stat.
 absl::Status WhyNotShown(pid_t pid) {
   if (kill(pid, 0) != 0 && errno != EPERM) {
@@ -96,12 +106,7 @@ std::string NoteOnTarget(const ProcFs& proc, pid_t pid) {
   const Fd memory(open(proc.PathOf(pid, "mem").c_str(), O_RDONLY | O_CLOEXEC));
   if (memory.ok() || errno == ENOENT || errno == ESRCH) return "";
   const int error = errno;
-  const std::string scope = ReadSmallFile(proc.root() + "/sys/kernel/yama/ptrace_scope").value_or("0\n");
-  const std::string remedy = scope == "0\n" || (EffectiveCapabilities() & SetOf({CAP_SYS_PTRACE})) != 0
-                                 ? WhatIsMissing(/*refusal=*/false)
-                                 : absl::StrCat(" (kernel.yama.ptrace_scope is ", absl::StripAsciiWhitespace(scope),
-                                                "): start it with `cowprof -- COMMAND`, or run cowprof with sudo");
-  return absl::StrCat("can't read the memory of process ", pid, ": ", strerror(error), remedy,
+  return absl::StrCat("can't read the memory of process ", pid, ": ", strerror(error), MemoryRemedy(proc),
                       "; copies are counted, but without causes, types and lines");
 }
 

@@ -50,4 +50,19 @@ TEST_CASE("live: the number of a thread is refused with that of its process") {
   CHECK(absl::StrContains(refused.message(), absl::StrCat(thread, " is a thread of process ", getpid())));
 }
 
+TEST_CASE("the remedy against Yama is one that helps") {
+  FixtureTree tree;
+  tree.Link("/12/mem", "mem");  // an error, also for root
+  const auto note = [&](const char* scope) {
+    tree.Write("/sys/kernel/yama/ptrace_scope", scope);
+    return NoteOnTarget(ProcFs(tree.root()), 12);
+  };
+  CHECK(absl::StrContains(note("3\n"), "(kernel.yama.ptrace_scope is 3): nobody may read another process's, until"));
+  CHECK_FALSE(absl::StrContains(note("0\n"), "yama"));
+  if (geteuid() != 0) {
+    CHECK(absl::StrContains(note("1\n"), "is 1): start it with `cowprof -- COMMAND`, or run cowprof with sudo;"));
+    CHECK(absl::StrContains(note("2\n"), "is 2): run cowprof with sudo;"));
+  }
+}
+
 }  // namespace cowprof
