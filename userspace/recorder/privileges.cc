@@ -98,6 +98,8 @@ absl::Status FilterSystemCalls(const Signalled& signalled) {
   // Reading its own limits and the target's; a non-null third argument would set a limit.
   filter.AllowIf(SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_EQ, 0));
   filter.Allow({SCMP_SYS(getrlimit), SCMP_SYS(ugetrlimit)});
+  // To end with the recorder, for processes that it forks: set after this, since a change of user resets it.
+  filter.AllowIf(SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PR_SET_PDEATHSIG));
   return filter.Load();
 }
 

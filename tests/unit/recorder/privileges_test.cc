@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -72,6 +73,7 @@ TEST_CASE("what a recorder can't do after the attach") {
       Case{"become root again", [] { return Refused(setresuid(0, 0, 0)); }},
       Case{"load a BPF program", [] { return Refused(syscall(SYS_bpf, 5, nullptr, 0)); }},
       Case{"type into the terminal", [] { return Refused(ioctl(0, TIOCSTI, "x")); }},
+      Case{"show its memory", [] { return Refused(prctl(PR_SET_DUMPABLE, 1)); }},
       Case{"set a limit",
            [] {
              const rlimit none = {0, 0};
@@ -109,6 +111,7 @@ TEST_CASE("what it still can") {
                             Case{"read a folder", [] { return Works(open("/proc", O_PATH | O_DIRECTORY)); }},
                             Case{"write what stands open", [] { return Works(write(STDERR_FILENO, "", 0)); }},
                             Case{"stop itself", [] { return Works(kill(getpid(), 0)); }},
+                            Case{"end with its parent", [] { return Works(prctl(PR_SET_PDEATHSIG, SIGKILL)); }},
                             Case{"read its limits", [] {
                                    rlimit limit;
                                    return Works(getrlimit(RLIMIT_NOFILE, &limit));
