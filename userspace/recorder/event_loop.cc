@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 
 namespace cowprof {
 namespace {
+
+constexpr absl::Duration kAskEvery = absl::Milliseconds(100);  // where there are no pidfds, as under gVisor
 
 // Signals that a terminal, a shell or a job scheduler sends to a program.
 sigset_t Taken() { return TakenSignals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH}); }
@@ -100,11 +103,19 @@ Wake EventLoop::WaitUntil(absl::Duration deadline) {
   }
 }
 
+// Of a child of ours.
+bool EventLoop::HasTargetEnded() const {
+  if (target_.ok()) return false;
+  siginfo_t info = {};
+  return waitid(P_PID, target_pid_, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
+}
+
 bool EventLoop::ForwardUntilTargetEnds(absl::Duration deadline) {
-  while (target_.ok() && BootTime() < deadline) {
-    if (WaitUntil(deadline) == Wake::kSuspend) Suspend();
+  while (!HasTargetEnded() && BootTime() < deadline) {
+    const absl::Duration until = target_.ok() ? deadline : std::min(deadline, BootTime() + kAskEvery);
+    if (WaitUntil(until) == Wake::kSuspend) Suspend();
   }
-  return !target_.ok();
+  return HasTargetEnded();
 }
 
 void EventLoop::LetSignalsKill() {

@@ -51,6 +51,7 @@ class EventLoop {
  private:
   // Reads pending signals and returns what they ask for; kTick: nothing.
   Wake TakeSignals();
+  bool HasTargetEnded() const;
 
   sigset_t inherited_;
   Fd signals_, target_;

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,12 +17,12 @@ namespace {
 // A recorder with a process group of its own, as a shell starts it, and its program.
 class Recorder {
  public:
-  Recorder() {
+  explicit Recorder(bool pidfds = true) {
     int ready[2];
     REQUIRE(pipe(ready) == 0);
     pid_ = fork();
     REQUIRE(pid_ >= 0);
-    if (pid_ == 0) Run(ready[1]);
+    if (pid_ == 0) Run(ready[1], pidfds);
     close(ready[1]);
     char byte;
     const bool runs = read(ready[0], &byte, 1) == 1;
@@ -44,7 +45,7 @@ class Recorder {
   }
 
  private:
-  [[noreturn]] static void Run(int ready) {
+  [[noreturn]] static void Run(int ready, bool pidfds) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpgid(0, 0);
     const pid_t program = fork();
@@ -53,6 +54,8 @@ class Recorder {
       while (true) pause();
     }
     EventLoop loop;
+    const rlimit no_more_descriptors = {4, 4};
+    if (!pidfds) setrlimit(RLIMIT_NOFILE, &no_more_descriptors);
     loop.WatchTarget(program, /*forward_signals=*/true);
     loop.TakeJobControl();
     static_cast<void>(!write(ready, "x", 1));
@@ -73,6 +76,14 @@ TEST_CASE("Ctrl-Z stops a recorder that waits for its program, and signals still
   CHECK(WSTOPSIG(stopped) == SIGTSTP);
   recorder.Send(SIGCONT);
   recorder.Send(SIGUSR1);  // ends the program; Catch has no handler for it
+  const int ended = recorder.AwaitStop();
+  REQUIRE(WIFEXITED(ended));
+  CHECK(WEXITSTATUS(ended) == 7);
+}
+
+TEST_CASE("a recorder without pidfds passes signals on as well, and ends with its program") {
+  Recorder recorder(/*pidfds=*/false);
+  recorder.Send(SIGUSR1);
   const int ended = recorder.AwaitStop();
   REQUIRE(WIFEXITED(ended));
   CHECK(WEXITSTATUS(ended) == 7);
