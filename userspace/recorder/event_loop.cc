@@ -119,6 +119,7 @@ bool EventLoop::ForwardUntilTargetEnds(absl::Duration deadline) {
 }
 
 void EventLoop::LetSignalsKill() {
+  static_cast<void>(TakeSignals());  // timeout(1) sends one to its child, and at once another one to its group
   signals_.Close();
   sigprocmask(SIG_SETMASK, &inherited_, nullptr);
 }
