@@ -46,7 +46,7 @@ namespace {
 constexpr size_t kMostEnded = 128;  // rows of ended processes that the recorder itself keeps; the file has all
 
 // Rows of the region table: each of up to 64 processes may touch every 2 MiB of the target. 5 MiB of kernel memory at
-// least; 20 MiB make 50 of all maps, 38 make 68.
+// least, and 35 for all maps.
 uint64_t RegionsOf(uint64_t target_bytes, uint64_t most) {
   return std::clamp<uint64_t>(64 * (target_bytes / kRegionBytes), 65'536, most);
 }
@@ -55,7 +55,7 @@ uint64_t RegionsOf(uint64_t target_bytes, uint64_t most) {
 uint64_t RegionsOfRunning(const ProcFs& proc, pid_t target) {
   const absl::StatusOr<std::string> status = proc.ReadFile(target, "status");
   const uint64_t anon_bytes = status.ok() ? ParseStatus(*status).anon_bytes.value_or(0) : 0;
-  return RegionsOf(2 * anon_bytes + (1 << 30), 491'520);
+  return RegionsOf(2 * anon_bytes + (1 << 30), 491'520);  // 38 MiB, 68 for all maps
 }
 
 // The best one on this architecture.
@@ -101,7 +101,7 @@ uint64_t RegionsOfStarted(const std::vector<LimitSample>& limits) {
   for (const LimitSample& row : limits) {
     if (IsMemory(row.kind) && row.limit) least = std::min(least, *row.limit);
   }
-  return RegionsOf(least, 262'144);
+  return RegionsOf(least, 262'144);  // 20 MiB, 50 for all maps
 }
 
 void StartScout(Recording* recording) {

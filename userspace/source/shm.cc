@@ -75,7 +75,7 @@ struct ShmLook::State {
   uint64_t entries = 0;
   std::map<Key, absl::Time> changed;          // named segments: not made later
   std::set<pid_t> creators;                   // pids in names
-  std::map<pid_t, absl::Time> seen_creators;  // those of them that are alive, and since when at the latest
+  std::map<pid_t, absl::Time> seen_creators;  // those of them that are alive, and since when
 
   struct Folder {
     Directory entries;
