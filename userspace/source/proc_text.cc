@@ -166,7 +166,7 @@ ProcStatus ParseStatus(absl::string_view text) {
     for (const auto& field : kStatusFields) {
       if (key == field.key) status.*field.member = ParseKib(value);
     }
-    if (key == "Tgid") ParseNumber(value, &status.process);
+    if (key == "Tgid") ParseNumber(TakeWord(&value), &status.process);
     if (key == "NSpid") status.namespace_pids = ParsePids(value);
   });
   return status;
