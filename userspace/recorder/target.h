@@ -22,7 +22,7 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid, uint64_t start_ticks);
 std::string NoteOnTarget(const ProcFs& proc, pid_t pid);
 
 // NotFound or PermissionDenied if execvp(2) would find no program of that name, or none that may be executed. OK does
-// not mean that it will succeed. With this, a wrong name is told before anything is made for the recording.
+// not mean that it will succeed. With this, a wrong name is reported before anything is made for the recording.
 absl::Status CheckProgram(const std::string& name);
 
 // A program that was forked and waits before its exec, so that probes can be attached first. Inherits streams,

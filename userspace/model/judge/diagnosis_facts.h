@@ -116,7 +116,7 @@ bool IsOfLibrary(const Frame& frame);
 // returned".
 std::string CulpritText(Culprit culprit, bool estimated, absl::string_view at);
 
-// Below that, what fills a limit other than one of memory may as well stop: queues that fill, files opened at a start.
+// Below that, what fills a limit other than memory may yet stop: queues that fill, files opened at a start.
 inline constexpr double kHalfFull = 0.5;
 // "The host's memory (23.5 GiB) will be full in about 12 min at 8.0 MiB/s. ": of the limit that will be met first. "":
 // none, or none that is half full. Whose memory fills it is not said: what the forecast calls flat may be theirs, such

@@ -2,8 +2,8 @@
 //
 // Rule 1, "never": every thread of the process waits without timeout on a word that only its own threads could wake,
 // and between the looks none used CPU time or was switched. Rule 2, "owner gone": what a thread waits for belongs to a
-// thread that does not exist in its process: it stayed in the parent at the fork, or has ended. If which of both
-// is not known, the proof is always rule 2.
+// thread that does not exist in its process: it stayed in the parent at the fork, or has ended. If it is
+// not known which, the proof is always rule 2.
 #ifndef COWPROF_MODEL_JUDGE_HANGS_H_
 #define COWPROF_MODEL_JUDGE_HANGS_H_
 
