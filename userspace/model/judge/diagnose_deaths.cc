@@ -74,7 +74,7 @@ uint64_t SharedByRecorded(const RunModel& model) {
   };
   uint64_t bytes = 0;
   for (const ShmSegment& segment : model.shm_peak->segments) {
-    if (!IsOnMount(*model.shm_peak, segment) || !EndsWithItsProcesses(segment.kind)) continue;
+    if (!IsOnMount(*model.shm_peak, segment)) continue;
     if (is_recorded(segment.creator) || absl::c_any_of(OwnersOf(segment), is_recorded)) bytes += segment.bytes;
   }
   return bytes;
@@ -91,6 +91,13 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& mode
           "Shared memory (", Printable(model.shm_peak->mount), ") of the recorded processes held up to ",
           HumanBytes(shared), " of ", HumanBytes(used), " in use: keep less in it",
           framework == Framework::kDataLoader ? ", by fewer workers, a smaller prefetch_factor or batch_size." : ".")};
+    }
+    // The mount's usage is read at every tick. Looks, which know the owners, are rare, and list only the largest
+    // segments.
+    if (const LimitModel* shm = LimitOf(model, LimitKind::kShm);
+        shm != nullptr && shm->peak >= kMostOfIt * used && shm->peak <= used) {
+      return {absl::StrCat("Shared memory (", Printable(shm->now.name), ") held up to ", HumanBytes(shm->peak), " of ",
+                           HumanBytes(used), " in use: keep less in it, if it is this job's.")};
     }
     if (IsPrivateMemoryKnown(kill, model)) {
       if (kill.limit.kind == LimitKind::kHost) return {};  // OomHost() says it
