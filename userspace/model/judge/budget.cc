@@ -86,9 +86,11 @@ absl::StatusOr<Allowance> Allowed(const RunFigures& run, const Bound& bound,
 
 // The finding that explains a figure of the workers; null: none is known to.
 const Diagnosis* ReasonOf(const RunFigures& run, Figure figure) {
-  if (figure == Figure::kPrivatePeak) {  // the first finding owns most of it, or is about something else
+  if (figure == Figure::kPrivatePeak) {  // the first finding owns most, but memory may have no finding
     const Diagnosis* first = run.diagnoses.empty() ? nullptr : &run.diagnoses.front();
-    return first != nullptr && (IsOfCopies(*first) || first->id == "new-memory-growth") ? first : nullptr;
+    const bool explains = first != nullptr && (IsOfCopies(*first) || first->id == "new-memory-growth") &&
+                          first->bytes >= kMostOfIt * run.Get(figure).value_or(HUGE_VAL);
+    return explains ? first : nullptr;
   }
   if (figure != Figure::kCopied && figure != Figure::kCopiedPerBatch) return nullptr;
   const auto found = absl::c_find_if(run.diagnoses, IsOfCopies);

@@ -92,7 +92,7 @@ TEST_CASE("a broken bound names the line of what it bounds, and its share", "[bu
     return check.results[0].culprit ? check.results[0].culprit->frame.line : 0;
   };
   const auto at = [](const char* id, int number) {
-    return Diagnosis{.id = id, .culprit = Culprit{.frame = {"a.py", "f", number}, .share = 0.06}};
+    return Diagnosis{.id = id, .bytes = 16 << 20, .culprit = Culprit{.frame = {"a.py", "f", number}, .share = 0.06}};
   };
   const Diagnosis copies = at("cow-refcount", 3), growth = at("new-memory-growth", 5),
                   trainer = at("trainer-growth", 7), pickled = {.id = "pickled-arguments"},
@@ -102,6 +102,10 @@ TEST_CASE("a broken bound names the line of what it bounds, and its share", "[bu
   CHECK(line({growth}, Figure::kCopied) == 0);
   CHECK(line({growth, copies}, Figure::kPrivatePeak) == 5);
   CHECK(line({copies, growth}, Figure::kPrivatePeak) == 3);
+  Diagnosis small = copies;
+  small.bytes = 14 << 20;  // most is memory that no finding is about, such as a model that each worker loads
+  CHECK(line({small}, Figure::kPrivatePeak) == 0);
+  CHECK(line({small}, Figure::kCopied) == 3);
   CHECK(line({pickled, copies}, Figure::kPrivatePeak) == 0);
   CHECK(line({trainer, copies}, Figure::kPrivatePeak) == 0);
   CHECK(line({before, copies}, Figure::kPrivatePeak) == 0);
