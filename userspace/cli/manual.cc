@@ -59,8 +59,9 @@ const std::vector<CommandRow>& Prose() {
        .usage = {"cowprof check TIMELINE [BOUNDS] [--budget FILE] [--format FORMAT]"},
        .details =
            {"Holds a recording against bounds: sizes with their unit (20MiB), or shares of a baseline recording "
-            "(105%:base.json). Lists all that are broken, with the line that copies most. Without bounds it reads "
-            "cowprof.budget.json. A bound that can't be decided is never kept: status 2."},
+            "(105%:base.json). Lists all that are broken, each with the line of the finding that explains it, if "
+            "there is one. Without bounds it reads cowprof.budget.json. A bound that can't be decided is never kept: "
+            "status 2."},
        .examples = {{"cowprof check run.json --max-copied 20MiB", "a gate for CI"},
                     {"cowprof check run.json --max-private 105%:base.json", "against a baseline"},
                     {"cowprof check run.json --no-diagnosis cow-refcount", "a finding that must not be there"}},
@@ -183,6 +184,7 @@ std::string MeaningOf(ExitCode code, absl::string_view command) {
       return "wrong command line, or a file that is not a recording";
     case kGateHit:
       if (command == "check") return "a bound is broken";
+      if (command == "prove") return "there was an alert, and --fail-on-alert was given";
       return "a bound is broken, or there was an alert and --fail-on-alert was given";
     case kNoProcess:
       return "no such process, or no right to look at it";

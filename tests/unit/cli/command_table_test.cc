@@ -64,6 +64,11 @@ TEST_CASE("every command but the internal one is in the table, with all that its
   }
 }
 
+TEST_CASE("status 3 of a command is what that command can meet") {
+  CHECK(MeaningOf(kGateHit, "check") == "a bound is broken");
+  CHECK(MeaningOf(kGateHit, "prove") == "there was an alert, and --fail-on-alert was given");  // it has no bounds
+}
+
 TEST_CASE("what the table says of values") {
   const CommandRow record = CommandTable().front();
   const auto option = [&](const std::string& name) {
