@@ -185,6 +185,16 @@ bool InheritedFor(const WaitingProcess& process, const Awaited& awaited) {
   return process.forked && (awaited.owner == OwnerIs::kGone || awaited.holder.has_value());
 }
 
+// Locks of Python keep an ident, which is looked for among CPython's threads. A native thread is among them only while
+// it calls into Python, and may release next time what it took: unless each thread runs Python or stays where it is,
+// the owner may be here. A mutex keeps the number of a thread, which is looked for among all.
+bool IsMissing(absl::Span<const ThreadWait> before, const WaitingProcess& process, const Awaited& awaited) {
+  return awaited.owner == OwnerIs::kMissing &&
+         (awaited.kind == AwaitedKind::kCMutex || absl::c_all_of(process.threads, [&](const WaitingThread& thread) {
+            return !thread.stack.empty() || Endless(before, thread.wait);
+          }));
+}
+
 // The team of a runtime that this thread uses alone: then the others stayed in the parent. A native thread may be an
 // idle member of a team of its own process.
 bool IsLoneOpenMp(const WaitingProcess& process, const WaitingThread& thread) {
@@ -234,7 +244,7 @@ std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingP
   for (const WaitingThread& thread : process.threads) {
     if (!Endless(before, thread.wait)) continue;
     // Rule 2 needs no other thread: nobody in this process is the owner.
-    const bool missing = process.forked && thread.awaited.owner == OwnerIs::kMissing;
+    const bool missing = process.forked && IsMissing(before, process, thread.awaited);
     const bool owner_gone = process.forked && (missing || thread.awaited.owner == OwnerIs::kGone);
     // No handler brings back a team.
     if (stuck && !missing && (!process.may_be_told || owner_gone || IsLoneOpenMp(process, thread))) {

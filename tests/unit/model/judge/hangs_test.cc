@@ -54,9 +54,16 @@ TEST_CASE("an owner that may have ended in the process itself is missing, and no
   CHECK(hangs[0].what ==
         "a threading.RLock whose owner does not exist in this process: a thread that has ended, or one that stayed in "
         "the parent at the fork");
-  // Beside a thread that is elsewhere.
+  // Beside a native thread that is elsewhere: it may have taken the lock when it called into Python.
   process.threads.push_back(ThreadOf(9, AwaitedKind::kUnknown));
+  CHECK(Judged(process).size() == 1);  // it waits for threads of this process only
   process.threads[1].wait.endless_futex = 0;
+  CHECK(Judged(process).empty());
+  process.threads[0].awaited.kind = AwaitedKind::kCMutex;  // keeps its owner's number
+  CHECK(Judged(process).size() == 1);
+  process.threads[0].awaited.kind = AwaitedKind::kRLock;
+  // Beside a thread of Python that is elsewhere.
+  process.threads[1].stack = {{"a.py", "f", 3}};
   hangs = Judged(process);
   REQUIRE(hangs.size() == 1);
   CHECK(hangs[0].proof == HangProof::kOwnerGone);
