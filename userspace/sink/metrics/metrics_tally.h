@@ -60,6 +60,7 @@ class MetricsTally {
   uint64_t starts_ = 0;
   Count copies_, new_pages_;
   std::optional<CauseCounts> causes_;
+  CauseCounts causes_then_ = {};  // of the workers, at the last update
   std::map<int, WorkerName> workers_;
   std::map<std::string, uint64_t> exits_;
   uint64_t told_ = 0;  // sum of `exits_`

@@ -187,6 +187,11 @@ TEST_CASE("metrics: a copy of which another cause is found later is counted once
   job.Tick({.t = absl::Seconds(3), .processes = {RowByCause(1, {{Cause::kData, 4}, {Cause::kRefcount, 8}})}});
   CHECK(job.Says("cowprof_copied_bytes_total{job_id=\"job-7\",rank=\"3\",cause=\"data\"} 40960"));
   CHECK(job.Says("cowprof_copied_bytes_total{job_id=\"job-7\",rank=\"3\",cause=\"refcount\"} 8192"));
+  // What is copied next is of the cause that rises, not of the one that was found late.
+  job.Tick({.t = absl::Seconds(4),
+            .processes = {RowByCause(1, {{Cause::kData, 4}, {Cause::kRefcount, 8}, {Cause::kHash, 5}})}});
+  CHECK(job.Says("cowprof_copied_bytes_total{job_id=\"job-7\",rank=\"3\",cause=\"refcount\"} 8192"));
+  CHECK(job.Says("cowprof_copied_bytes_total{job_id=\"job-7\",rank=\"3\",cause=\"hash\"} 20480"));
 }
 
 TEST_CASE("metrics: a label's value can hold anything") {
