@@ -11,6 +11,7 @@ namespace cowprof {
 namespace {
 
 constexpr uint64_t kLargeArenaBytes = 512 << 10;  // pymalloc's are 1 MiB from CPython 3.10 on, 256 KiB before
+constexpr double kNoticeableEnd = 0.05;           // of what is in use outside the workers
 
 std::vector<PageZone> ZonesOf(const RunModel& model, int space) {
   const uint64_t page_bytes = model.info.page_bytes;
@@ -103,16 +104,22 @@ void RememberGenerations(const Sample& sample, const RunModel& model, size_t wor
 void RememberOutside(const Sample& sample, const RunModel& model, uint64_t workers_bytes, double fresh_outside,
                      ForecastInputs* inputs) {
   const ProcessModel* target = model.target();
-  const bool workers_end = std::any_of(sample.events.begin(), sample.events.end(), [&](const Event& event) {
+  bool workers_end = false;
+  double leaving = 0;  // of other processes that ended: a limit may still have it. Bytes
+  for (const Event& event : sample.events) {
     const ProcessModel* process = event.Is<ProcessExited>() ? model.Find(event.index) : nullptr;
-    return process != nullptr && process->is_worker();
-  });
+    if (process == nullptr) continue;
+    workers_end |= process->is_worker();
+    leaving += process->is_worker() ? 0 : process->private_bytes.value_or(0);
+  }
   if (inputs->generation_workers == 0 || workers_end || target == nullptr || target->ended) return;
   const double t = absl::ToDoubleSeconds(model.t), started = inputs->start_up.outside_bytes();
   for (size_t i = 0; i < model.limits.size(); ++i) {
     const LimitSample& limit = model.limits[i].now;
     if (limit.kind == LimitKind::kShm) fresh_outside += limit.used;
-    if (IsMemory(limit.kind)) inputs->outside[i].Add({t, limit.used - started - workers_bytes}, started);
+    const double outside = static_cast<double>(limit.used) - workers_bytes;
+    if (IsMemory(limit.kind) && leaving <= kNoticeableEnd * std::max(outside, 0.0))
+      inputs->outside[i].Add({t, outside - started}, started);
   }
   inputs->new_outside.Add({t, fresh_outside - started}, started);
 }

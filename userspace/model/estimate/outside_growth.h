@@ -12,7 +12,7 @@ namespace cowprof {
 class OutsideGrowth {
  public:
   // `started`: what processes took by starting, which `point` leaves out: it is no growth, but there. Skip moments at
-  // which workers end: their memory is given back a little earlier or later.
+  // which workers or large programs end: their memory is given back a little earlier or later.
   void Add(const Point& point, double started);
   void EndGeneration();
 

@@ -361,6 +361,29 @@ TEST_CASE("what grows outside the workers is told in their second generation, to
   }
 }
 
+TEST_CASE("a large program that ends beside the workers hides no growth outside them") {
+  int program = 0;
+  const auto evaluation = [&program](int tick, int* next, Sample* sample) {
+    if (tick < 5 || tick > 15) return;
+    if (tick == 5) {
+      program = (*next)++;
+      sample->events.insert(sample->events.end(), {Forked(program), Ran(program, "python3")});
+    }
+    const uint64_t bytes = 30 * kMiB * std::min(tick - 5, 9);
+    sample->limits[0].used += bytes;  // also when its end is told
+    if (tick == 15)
+      sample->events.push_back(Exited(program));
+    else
+      sample->processes.push_back(Row(program, 0, bytes / kPage));
+  };
+  const std::vector<Forecast> forecasts = Epochs(
+      2, 1200, [](int tick) { return 2 * tick; }, evaluation);
+  for (size_t i = 24; i < 41; ++i) {
+    INFO(i << ": " << forecasts[i].sentence);
+    CHECK(EtaOf(forecasts[i]) == Approx((1200 - 480 - 2.0 * i) / 2).epsilon(0.05));
+  }
+}
+
 TEST_CASE("where workers end in every sample, a limit that fills beyond its earlier peak keeps its time") {
   Story story;
   const auto add = [&](std::vector<Event> events, const std::vector<int>& workers, uint64_t each_mib,
