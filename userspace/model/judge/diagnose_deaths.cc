@@ -199,14 +199,16 @@ Diagnosis SigbusFile(const Facts& facts) {
 Diagnosis ShmFullDeath(const Facts& facts) {
   Diagnosis diagnosis = FromDeaths(facts, "shm-full");
   if (diagnosis.id.empty()) return diagnosis;
-  const std::optional<std::string> size = LargerShm(facts.model);
+  const std::optional<std::string> size = LargerShm(facts.model), own = LargerShmOfContainer(facts.model);
   diagnosis.summary = absl::StrCat("/dev/shm had no room for a page that was written, and the bus error killed ",
                                    Dead(diagnosis, facts), ".");
   if (size) {
-    diagnosis.advice.push_back(
-        absl::StrCat("Make it larger: docker run --shm-size=", *size,
-                     " (or --ipc=host), an emptyDir of medium Memory in Kubernetes, mount -o remount,size=", *size,
-                     " /dev/shm on a host.", CountsAgainstMemory(facts.model)));
+    diagnosis.advice.push_back(absl::StrCat(
+        "Make it larger: ",
+        own ? absl::StrCat("docker run --shm-size=", *own,
+                           " (or --ipc=host), an emptyDir of medium Memory in Kubernetes, ")
+            : "",
+        "mount -o remount,size=", *size, " /dev/shm on a host.", own ? CountsAgainstMemory(facts.model) : ""));
   }
   diagnosis.advice.push_back(absl::StrCat(
       size ? "Keep" : kNoLargerShm, " less in it",

@@ -133,15 +133,18 @@ std::string InodesAdvice(const RunModel& model) {
 
 std::vector<std::string> RoomAdvice(const RunModel& model, bool dataloader) {
   std::vector<std::string> advice;
-  const std::optional<std::string> size = LargerShm(model);
+  const std::optional<std::string> size = LargerShm(model), own = LargerShmOfContainer(model);
   const char* keep = "Or keep";
   if (FullOfFiles(model))
     advice.push_back(InodesAdvice(model));
   else if (size)
-    advice.push_back(absl::StrCat("Make it larger: docker run --shm-size=", *size,
-                                  " (or --ipc=host, which uses the host's), in Kubernetes an emptyDir with medium: "
-                                  "Memory on /dev/shm, on the host itself mount -o remount,size=",
-                                  *size, " /dev/shm.", CountsAgainstMemory(model)));
+    advice.push_back(absl::StrCat(
+        "Make it larger: ",
+        own ? absl::StrCat("docker run --shm-size=", *own,
+                           " (or --ipc=host, which uses the host's), in Kubernetes an emptyDir with medium: Memory on "
+                           "/dev/shm, ")
+            : "",
+        "on the host itself mount -o remount,size=", *size, " /dev/shm.", own ? CountsAgainstMemory(model) : ""));
   else
     keep = kNoLargerShm;
   const std::optional<Batches> batches = model.shm_peak ? BatchesIn(*model.shm_peak) : std::nullopt;

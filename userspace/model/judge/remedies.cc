@@ -257,12 +257,13 @@ void AddShm(const Facts& facts, Remedies* out) {
   if (Find(facts.findings, "shm-full") == nullptr && Find(facts.findings, "shm-near-full") == nullptr) return;
   for (const LimitModel& limit : facts.model.limits) {
     if (limit.now.kind != LimitKind::kShm || !limit.now.limit) continue;
-    const std::optional<std::string> wanted = LargerShm(facts.model);
+    const std::optional<std::string> wanted = LargerShm(facts.model), own = LargerShmOfContainer(facts.model);
     if (!wanted) continue;
     out->push_back(
         {.id = "shm-size",
-         .action = absl::StrCat("A larger /dev/shm: --shm-size=", *wanted,
-                                " for a container, or mount -o remount,size=", *wanted, " /dev/shm"),
+         .action =
+             absl::StrCat("A larger /dev/shm: ", own ? absl::StrCat("--shm-size=", *own, " for a container, or ") : "",
+                          "mount -o remount,size=", *wanted, " /dev/shm"),
          .saves = Estimate{},
          .lifts_limit = true,
          .cost = "What is in /dev/shm counts against the memory of the host and of its cgroup.",
