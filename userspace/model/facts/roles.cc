@@ -130,12 +130,13 @@ void LeaveSet(RunModel* model, ProcessModel* process) {
   process->generation = -1;
 }
 
-// CPython's subprocess forks, and a child whose exec fails ends with 255. Until then it runs C code that takes at most
-// 31 faults (measured, CPython 3.11); a child that runs Python takes 200 just by coming back from the fork, and so does
-// one with a preexec_fn, which can't be told from a worker.
+// CPython's subprocess forks, and a child whose exec fails ends with 255. Until then it runs C code, which took at most
+// 31 faults; a child that runs Python takes 200 just by coming back from the fork, and so does one with a preexec_fn,
+// which can't be told from a worker. Measured with CPython 3.11 only, which uses vfork where it can; 3.6 to 3.9 always
+// fork.
 bool FailedToExec(const ProcessModel& process) {
   constexpr absl::Duration kAtOnce = absl::Seconds(1);
-  constexpr uint64_t kFewCopies = 32;  // pages
+  constexpr uint64_t kFewCopies = 100;  // pages: between the two
   return process.exit && !process.exit->signaled && process.exit->code == 255 && !process.python.empty() &&
          process.origin == Origin::kForked && IsForked(process) && process.duty.duty == Duty::kUnknown &&
          !process.loader && *process.ended - process.started < kAtOnce &&
