@@ -110,7 +110,9 @@ std::vector<PartChange> PartsChanged(absl::Span<const RunFigures> a, absl::Span<
 }
 
 // Why a recording has no lines and types; "": it has them, or nothing was copied.
-std::string WhyUnnamed(const RunFigures& run) { return run.lines.empty() ? WhyMissing(run, "stacks") : ""; }
+std::string WhyUnnamed(const RunFigures& run) {
+  return run.lines.empty() && run.Get(Figure::kCopied) != 0.0 ? WhyMissing(run, "stacks") : "";
+}
 
 // Which of A's remedies B has. B's program is not read: another start method shows; that the collector copies less
 // while reference counts copy as before, too; otherwise it is taken for the one that moves items out of objects. "":

@@ -186,6 +186,10 @@ TEST_CASE("lines that one recording could not see are neither gone nor new", "[c
   b.without = {};
   b.python_problem = "it is no CPython";
   CHECK_THAT(compare(a, b), Catch::EndsWith("b.json are not known: Python was not read: it is no CPython."));
+  RunFigures fixed = b;
+  fixed.figures[static_cast<size_t>(Figure::kCopied)] = 0;
+  CHECK(Compare({a}, {fixed}).lines.size() == 1);  // it copies nothing: what A's lines copied is gone
+  CHECK(Compare({a}, {fixed}).notes.empty());
   a.lines.clear();
   a.python_problem = b.python_problem;
   CHECK(Compare({a}, {b}).notes.empty());
