@@ -105,17 +105,18 @@ class Recording:
             raise RuntimeError("{} is already being recorded".format(self.path))
         program, before = _program.find(), _identity(self.path)
         self._pid, self._report = os.getpid(), None
-        if _yama_asks():
-            _let_descendants_read(self._pid)
-            self._lets_read = True
-        self._said = tempfile.TemporaryFile()
         command = [program, "--attach={}".format(self._pid), "--output={}".format(str(self.path).replace("%", "%%")), "--quiet", *self._words]
-        # A session of its own: Ctrl-C is for the program, which stops the recording when it ends.
-        self._reader = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._said, start_new_session=True)
         try:
+            if _yama_asks():
+                self._lets_read = True
+                _let_descendants_read(self._pid)
+            self._said = tempfile.TemporaryFile()
+            # A session of its own: Ctrl-C is for the program, which stops the recording when it ends.
+            self._reader = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._said, start_new_session=True)
             self._await_sample(before)
         except BaseException:
-            self._reader.kill()
+            if self._reader is not None:
+                self._reader.kill()
             self._forget()
             raise
         self._figures = LiveFigures(self.path)

@@ -187,6 +187,12 @@ def test_where_yama_asks_the_process_and_its_workers_let_it_read(monkeypatch, tm
             pass
         assert withdrawn not in asked.read_text()[len(before):]
     assert asked.read_text().splitlines()[-1] == f"{os.getpid()} {withdrawn}"
+    # A start that fails withdraws it at once.
+    asked.write_text("")
+    monkeypatch.setattr(_recording._program, "find", lambda: str(tmp_path / "replaced meanwhile"))
+    with pytest.raises(FileNotFoundError):
+        cowprof.record(tmp_path / "run.json").start()
+    assert asked.read_text().splitlines() == [f"{os.getpid()} {call}", f"{os.getpid()} {withdrawn}"]
 
 
 # ---- The end of a growing file ----
