@@ -62,7 +62,7 @@ bool HasLibrary(const ForkHazardSeen& seen, absl::string_view beginning) {
 
 std::string StackText(const HazardThread& thread) {
   const Frame* frame = UserFrame(thread.stack);
-  return frame == nullptr ? "" : FrameText(*frame, false);
+  return frame == nullptr || frame->file.empty() ? "" : FrameText(*frame, false);
 }
 
 std::string NameOf(const HazardThread& thread) {

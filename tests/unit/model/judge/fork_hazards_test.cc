@@ -100,6 +100,12 @@ TEST_CASE("fork-hazard names the thread that held a lock, and when that was seen
   CHECK_FALSE(absl::StrContains(ReportTextOf(run, true), "os.register_at_fork"));
 }
 
+TEST_CASE("fork-hazard: a thread whose file is not known is named without a place", "[fork_hazard]") {
+  const ForkHazardSeen seen = Seen({Python(1001, "stats-thread", {{"", "loop", 0}})});
+  CHECK(HazardsOf(seen)[0].what == "1 other Python thread: stats-thread");
+  CHECK(ThreadLines(seen)[0] == "Python thread stats-thread (1001)");
+}
+
 TEST_CASE("fork-hazard: an OpenMP team, with the cure of what is loaded", "[fork_hazard]") {
   ForkHazardSeen seen = Seen({Native(1001, "libgomp.so.1"), Native(1002, "libgomp.so.1")});
   const Diagnosis found = HazardIn(Forking(seen));
