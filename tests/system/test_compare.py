@@ -151,8 +151,8 @@ def test_a_folder_is_not_a_budget(recordings, tmp_path):
     assert (done.returncode, done.stderr) == (2, f"cowprof: {tmp_path} is a folder, not a file with bounds\n")
 
 
-def prove(folder, fix, *options, program=("dicts-kept",)):
-    return harness.run_cowprof("prove", "--output", folder, *options, *([f"--fix={fix}"] if fix else []), "--", harness.PYTHON,
+def prove(folder, fix, *options, program=("dicts-kept",), before=()):
+    return harness.run_cowprof(*before, "prove", "--output", folder, *options, *([f"--fix={fix}"] if fix else []), "--", harness.PYTHON,
                                ROWS, *program)
 
 
@@ -188,7 +188,7 @@ def test_a_fix_that_does_not_work_proves_nothing(tmp_path):
 
 
 def test_prove_does_not_blame_the_program_for_an_alert(tmp_path):
-    done = prove(tmp_path / "alert", f"{harness.PYTHON} -c pass", "--fail-on-alert", "--alert-at=host=1%:100ms")
+    done = prove(tmp_path / "alert", f"{harness.PYTHON} -c pass", before=("--fail-on-alert", "--alert-at=host=1%:100ms"))
     assert done.returncode == 3 and "there was an alert (--fail-on-alert): " in done.stderr, done.stderr
     assert "run 1 before the fix raised an alert, so nothing is proven" in done.stderr
 
