@@ -78,13 +78,16 @@ Wake EventLoop::TakeSignals() {
 Wake EventLoop::WaitUntil(absl::Duration deadline) {
   for (;;) {
     const absl::Duration now = BootTime();
-    const bool held = now < events_from_;
-    const absl::Duration until = held ? std::min(deadline, events_from_) : deadline;
+    const bool held = now < events_from_, all_held = now < urgent_from_;
+    const absl::Duration until = held ? std::min(deadline, all_held ? urgent_from_ : events_from_) : deadline;
     const timespec timeout = absl::ToTimespec(std::max(until - now, absl::ZeroDuration()));
     // ppoll ignores descriptors below 0.
     pollfd fds[] = {{signals_.fd(), POLLIN, 0},
                     {target_.fd(), POLLIN, 0},
-                    {held ? -1 : event_fd_, POLLIN, 0},
+                    {all_held ? -1
+                     : held   ? urgent_fd_
+                              : event_fd_,
+                     POLLIN, 0},
                     {lifeline_, POLLIN, 0}};
     const int ready = ppoll(fds, std::size(fds), &timeout, nullptr);
     if (ready == 0 && until == deadline) return Wake::kTick;

@@ -26,8 +26,16 @@ class EventLoop {
   EventLoop();
   // `forward_signals`: pass them on to `target` (a program that cowprof started) instead of ending the recording.
   void WatchTarget(pid_t target, bool forward_signals);
-  void WatchEvents(int fd) { event_fd_ = fd; }                            // -1: none any more
-  void HoldEventsUntil(absl::Duration moment) { events_from_ = moment; }  // CLOCK_BOOTTIME
+  // Readable at an event; `urgent_fd`: at one of those that wait less. -1: none (any more).
+  void WatchEvents(int fd, int urgent_fd = -1) {
+    event_fd_ = fd;
+    urgent_fd_ = urgent_fd;
+  }
+  // CLOCK_BOOTTIME. `urgent` is not later than `moment`.
+  void HoldEventsUntil(absl::Duration moment, absl::Duration urgent) {
+    events_from_ = moment;
+    urgent_from_ = urgent;
+  }
   // Its end of file ends the recording as a signal does.
   void WatchLifeline(int fd) { lifeline_ = fd; }
 
@@ -55,8 +63,8 @@ class EventLoop {
 
   sigset_t inherited_;
   Fd signals_, target_;
-  int event_fd_ = -1, lifeline_ = -1;
-  absl::Duration events_from_;
+  int event_fd_ = -1, urgent_fd_ = -1, lifeline_ = -1;
+  absl::Duration events_from_, urgent_from_;
   pid_t target_pid_ = 0;
   bool forward_ = false;
 };

@@ -123,7 +123,8 @@ absl::Duration CpuTime(const Recording& recording) {
 absl::StatusOr<std::string> RunLoop(Recording* recording) {
   SelfThrottle throttle(recording->options.interval);
   const absl::Duration end = recording->start + recording->options.duration;
-  // Without probes each end is an event, of short commands as well, and a tick costs much more.
+  // Without probes each end is an event, of short commands as well, and a tick costs much more. Workers do not wait:
+  // the status of one that its parent has reaped is lost.
   const bool paced = recording->info.exactness == Exactness::kPageMap;
   EventPace pace;
   absl::Duration next = BootTime();
@@ -139,8 +140,8 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
     }
     if (BootTime() >= end) return "duration reached";
     if (by_event && paced) pace.Spend(began, CpuTime(*recording) - cpu_before);
-    // Not faster in a storm of signals.
-    recording->event_loop.HoldEventsUntil(std::max(began + kLeastGap, pace.next()));
+    const absl::Duration soonest = began + kLeastGap;  // not faster in a storm of signals
+    recording->event_loop.HoldEventsUntil(std::max(soonest, pace.next()), soonest);
     by_event = false;
     next = std::max(next + throttle.interval(), BootTime());
     switch (WaitForTick(std::min({next, end, recording->collector->next_extra_tick()}), recording)) {

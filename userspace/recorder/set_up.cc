@@ -223,7 +223,7 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
     return Fail(absl::IsNotFound(status) ? kNoProcess : kInternalFailure,
                 absl::StrCat("follow process ", target, ": ", status.message()));
   }
-  recording->event_loop.WatchEvents(faults->wake_fd());
+  recording->event_loop.WatchEvents(faults->wake_fd(), faults->urgent_wake_fd());
   const CollectorOptions options = {
       .page_bytes = info.page_bytes,
       .t0_ns = t0_ns,

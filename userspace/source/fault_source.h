@@ -164,6 +164,8 @@ class FaultSource {
   virtual void WakeAtFork() {}
   // Readable when an event is worth waking up for before the next tick; -1: none.
   virtual int wake_fd() const = 0;
+  // Readable when a forked worker has ended, which is worth it even where wake_fd() tells too much; -1: not told apart.
+  virtual int urgent_wake_fd() const { return -1; }
 };
 
 }  // namespace cowprof

@@ -50,6 +50,7 @@ class PagemapFaults : public FaultSource {
   absl::Status TrustSites(const std::vector<SiteVerdict>&) override { return absl::OkStatus(); }
   void LogPages(bool on) override { log_pages_ = on; }
   int wake_fd() const override { return tree_.wake_fd(); }
+  int urgent_wake_fd() const override { return tree_.worker_wake_fd(); }
 
  private:
   struct CopySite {

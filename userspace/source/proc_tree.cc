@@ -46,6 +46,11 @@ std::optional<int> ExitStatusOf(const Fd& pidfd) {
   return info.mask & kInfoExit ? std::optional<int>(info.exit_status) : std::nullopt;
 }
 
+void Watch(const Fd& ends, const Fd& pidfd) {
+  epoll_event readable = {.events = EPOLLIN, .data = {}};
+  if (pidfd.ok()) epoll_ctl(ends.fd(), EPOLL_CTL_ADD, pidfd.fd(), &readable);  // once more changes nothing
+}
+
 void AppendPids(const std::string& text, std::vector<pid_t>* pids) {
   for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipWhitespace())) {
     pid_t pid = 0;
@@ -55,7 +60,8 @@ void AppendPids(const std::string& text, std::vector<pid_t>* pids) {
 
 }  // namespace
 
-ProcTree::ProcTree(ProcFs proc) : proc_(std::move(proc)), ends_(epoll_create1(EPOLL_CLOEXEC)) {
+ProcTree::ProcTree(ProcFs proc)
+    : proc_(std::move(proc)), ends_(epoll_create1(EPOLL_CLOEXEC)), worker_ends_(epoll_create1(EPOLL_CLOEXEC)) {
   const std::string self = absl::StrCat("task/", getpid(), "/children");
   lists_children_ = proc_.ReadFile(getpid(), self).ok();
 }
@@ -86,8 +92,7 @@ ProcTree::Known* ProcTree::Add(pid_t pid, const ProcessId& parent, Origin origin
   // The pid may have been reused in between: then the pidfd is the new owner's, whose end must not be taken for ours.
   const absl::StatusOr<ProcStat> again = proc_.ReadStat(pid);
   if (!again.ok() || again->start_ticks != stat->start_ticks) known.pidfd.Close();
-  epoll_event readable = {.events = EPOLLIN, .data = {}};
-  if (known.pidfd.ok() && !HasEnded(*stat)) epoll_ctl(ends_.fd(), EPOLL_CTL_ADD, known.pidfd.fd(), &readable);
+  if (!HasEnded(*stat)) Watch(ends_, known.pidfd);
   members_.push_back(std::move(known));
   return &members_.back();
 }
@@ -123,6 +128,11 @@ void ProcTree::Refresh(Known* known) const {
   member.execed |= moved || first;
   member.comm = stat->comm;
   known->may_exec = stat->has_not_execed();
+  if (known->may_exec) {
+    Watch(worker_ends_, known->pidfd);
+  } else if (first) {
+    epoll_ctl(worker_ends_.fd(), EPOLL_CTL_DEL, known->pidfd.fd(), nullptr);
+  }
   if (stat->stack_start != 0) known->stack_start = stat->stack_start;
   known->may_look |= stat->stack_start != 0;
 }

@@ -42,6 +42,8 @@ class ProcTree {
   std::vector<TreeMember> Look();
   // Readable when a member has ended since the last look.
   int wake_fd() const { return ends_.fd(); }
+  // The same of members that had not called exec at two looks: one that is new may be a command that is about to.
+  int worker_wake_fd() const { return worker_ends_.fd(); }
 
  private:
   struct Known {
@@ -60,6 +62,7 @@ class ProcTree {
   ProcFs proc_;
   bool lists_children_;  // CONFIG_PROC_CHILDREN; otherwise reads the parent of every process
   Fd ends_;              // epoll on the pidfds
+  Fd worker_ends_;       // epoll on those of workers
   uint32_t last_serial_ = 0;
   std::vector<Known> members_;              // by serial
   absl::flat_hash_set<ProcessId> zombies_;  // reported as ended, but not reaped yet

@@ -90,18 +90,24 @@ TEST_CASE("a recorder without pidfds passes signals on as well, and ends with it
 }
 
 TEST_CASE("events wait until they may make a tick; what is due does not") {
-  int events[2];
+  int events[2], urgent[2];
   REQUIRE(pipe(events) == 0);
+  REQUIRE(pipe(urgent) == 0);
   REQUIRE(write(events[1], "x", 1) == 1);
   EventLoop loop;
-  loop.WatchEvents(events[0]);
-  const absl::Duration now = BootTime(), from = now + absl::Milliseconds(300);
-  loop.HoldEventsUntil(from);
+  loop.WatchEvents(events[0], urgent[0]);
+  const absl::Duration now = BootTime(), soonest = now + absl::Milliseconds(200), from = now + absl::Milliseconds(400);
+  loop.HoldEventsUntil(from, soonest);
   CHECK(loop.WaitUntil(now + absl::Milliseconds(5)) == Wake::kTick);
   CHECK(loop.WaitUntil(now + absl::Hours(1)) == Wake::kEvent);
   CHECK(BootTime() >= from);
+  // Urgent ones wait less.
+  REQUIRE(write(urgent[1], "x", 1) == 1);
+  loop.HoldEventsUntil(BootTime() + absl::Hours(1), BootTime() + absl::Milliseconds(200));
+  CHECK(loop.WaitUntil(BootTime() + absl::Milliseconds(5)) == Wake::kTick);
+  CHECK(loop.WaitUntil(BootTime() + absl::Minutes(10)) == Wake::kEvent);
   loop.LetSignalsKill();
-  for (const int fd : events) close(fd);
+  for (const int fd : {events[0], events[1], urgent[0], urgent[1]}) close(fd);
 }
 
 }  // namespace cowprof

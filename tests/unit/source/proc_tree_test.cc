@@ -160,6 +160,26 @@ TEST_CASE("a zombie's exit status is reported once, and its end wakes the caller
   CHECK(tree.Look().size() == 1);
 }
 
+TEST_CASE("the ends of workers are told apart from those of commands") {
+  Family family;
+  ProcTree tree((ProcFs()));
+  REQUIRE(tree.Follow(family.parent()).ok());
+  const pid_t command = family.Tell('x');
+  const absl::Duration deadline = BootTime() + absl::Seconds(10);
+  while (ProcFs().ReadStat(command).value().has_not_execed()) REQUIRE(BootTime() < deadline);
+  for (int look = 0; look < 2; ++look) tree.Look();
+  family.Tell('k');
+  if (!IsReadable(tree.wake_fd())) return;  // no pidfds, before Linux 5.3
+  CHECK_FALSE(IsReadable(tree.worker_wake_fd()));
+  family.Tell('f');
+  for (int look = 0; look < 2; ++look) tree.Look();
+  CHECK_FALSE(IsReadable(tree.worker_wake_fd()));
+  family.Tell('e');
+  CHECK(IsReadable(tree.worker_wake_fd()));
+  tree.Look();
+  CHECK_FALSE(IsReadable(tree.worker_wake_fd()));
+}
+
 TEST_CASE("the end of a reaped child is reported, with its status if the kernel keeps it") {
   Family family;
   ProcTree tree((ProcFs()));
