@@ -9,7 +9,7 @@
 namespace cowprof {
 namespace {
 
-constexpr absl::Duration kFullInterval = absl::Seconds(60);  // at most; the target is always swept in full
+constexpr absl::Duration kFullInterval = absl::Seconds(60);  // at most; the target and parents are always swept in full
 constexpr uint64_t kOneInIsNew = 200;                        // pages; less is nothing new
 
 // A sample of the pages is asked for where they are to be compared, and may cost more.
@@ -65,8 +65,8 @@ void Sweeper::NoteFound(absl::Span<const FinishedSweep> sweeps, absl::Duration t
 
 // Sweeps all of the target if anything was copied, came or ended: its pages become its own without a fault when a
 // worker ends. Of another process, sweeps the regions in which it got pages of its own, if it got some since the last
-// time. All of it after many faults of GUP, which the probes do not see, where the table of regions was full, and once
-// in a while.
+// time. All of it if it is or was a parent as well, after many faults of GUP, which the probes do not see, where the
+// table of regions was full, and once in a while.
 void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const GupCopies& gup, const PullRequest& tick) {
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> touched;
   if (absl::StatusOr<std::vector<TouchedRegion>> regions = faults_->PullRegions(); regions.ok()) {
@@ -83,10 +83,13 @@ void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const GupC
     const auto counts = pull.counts.find(process->serial);
     uint64_t own_pages = counts == pull.counts.end() ? 0 : OwnPagesOf(counts->second);
     if (process->index == 0) own_pages = changes;
+    State& state = states_.at(process->serial);
+    const bool has_children = parents.contains(process);
+    state.was_parent |= has_children;
     std::optional<SweepJob> job =
         PlanSweep(*process, processes.ParentInSpace(*process), own_pages, gup.FaultsOf(process->serial), tick);
     if (!job) continue;
-    job->has_children = parents.contains(process);
+    job->has_children = state.was_parent = has_children;
     if (!job->full) {
       job->regions = std::move(touched[process->serial]);
       job->regions_as_of = tick.t;
@@ -114,7 +117,7 @@ std::optional<SweepJob> Sweeper::PlanSweep(const LivingProcess& process, const L
   if (skips && !full) return std::nullopt;
   SweepJob job = {.serial = process.serial,
                   .process = process.id,
-                  .full = process.index == 0 || full || state.lost_regions,
+                  .full = process.index == 0 || full || state.lost_regions || state.was_parent,
                   .sample_diverged = options_.sample_diverged};
   if (parent != nullptr) job.peer = parent->id;
   if (job.full) state.next_full = tick.t + kFullInterval;

@@ -46,6 +46,7 @@ class Sweeper {
     uint64_t gup_faults = 0;       // when faults of GUP last made all its regions be swept
     absl::Duration gup_gap, next_gup;
     bool lost_regions = false;  // it may have touched some that found no room in the table
+    bool was_parent = false;    // when its regions were last handed to the sweep, or since
   };
 
   void NoteFound(absl::Span<const FinishedSweep> sweeps, absl::Duration t);

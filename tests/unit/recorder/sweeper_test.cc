@@ -78,4 +78,18 @@ TEST_CASE("live: regions that were lost are never taken for swept, also once the
   CHECK(family.WasFull(2) == true);
 }
 
+TEST_CASE("live: a parent is swept in full, like the target, and once more when its last child is gone") {
+  if (LacksSmallAddressSpace()) return;
+  Family family;
+  REQUIRE(family.WasFull(2) == false);
+  const ProcessId trainer = family.processes.Find(2)->id;
+  const FollowedProcess worker = Followed(family.second.pid(), trainer, Origin::kForked, 3);
+  family.processes.Add(worker);
+  CHECK(family.WasFull(2) == true);
+  CHECK(family.WasFull(2) == true);
+  family.processes.End(worker.id);
+  CHECK(family.WasFull(2) == true);
+  CHECK(family.WasFull(2) == false);
+}
+
 }  // namespace cowprof
