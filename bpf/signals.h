@@ -39,6 +39,28 @@ static int signal_code(struct kernel_siginfo *info)
 	return kernel_reads ? BPF_CORE_READ(info, si_code) : info->si_code;
 }
 
+// Wakes user space, while the process still exists.
+static void report_delivery(struct thread_state *state)
+{
+	if (bpf_ringbuf_output(&events, &state->delivery, sizeof(state->delivery),
+			       BPF_RB_FORCE_WAKEUP))
+		__sync_fetch_and_add(&losses.events_dropped, 1);
+	state->delivery.event.kind = 0;
+}
+
+// A fault's signal carries its address; one sent by a process, as by abort() or a handler that
+// raises it again, does not. So a fault that was not reported is when its thread raises it again, to
+// itself or to its process, where another thread may die of it.
+static void report_raised_again(int signal, struct task_struct *task)
+{
+	struct task_struct *raiser = bpf_get_current_task_btf();
+	struct thread_state *state = raiser->tgid == task->tgid ? existing_state(raiser) : 0;
+
+	if (state && state->delivery.event.kind && state->delivery.event.code > 0 &&
+	    state->delivery.event.signal == signal)
+		report_delivery(state);
+}
+
 SEC("?tp_btf/signal_generate")
 int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_struct *task,
 	     int group, int result)
@@ -60,6 +82,8 @@ int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_s
 		code = SI_KERNEL;
 	if (code > 0 && is_crash(signal) && row->handled >= MOST_HANDLED)
 		return 0; // its delivery tells the same
+	if (code <= 0)
+		report_raised_again(signal, task);
 	event = new_event(COWPROF_SIGNAL_SENT, id_of(task));
 	if (!event)
 		return 0;
@@ -135,17 +159,6 @@ static __u64 fault_address(struct kernel_siginfo *info)
 	return (__u32)info->_sifields._kill._pid | (__u64)info->_sifields._kill._uid << 32;
 }
 
-// Wakes user space, while the process still exists.
-static void report_delivery(struct thread_state *state)
-{
-	if (bpf_ringbuf_output(&events, &state->delivery, sizeof(state->delivery),
-			       BPF_RB_FORCE_WAKEUP))
-		__sync_fetch_and_add(&losses.events_dropped, 1);
-	state->delivery.event.kind = 0;
-}
-
-// A fault's signal carries its address; one sent by a process, as by abort() or a handler that
-// raises it again, does not. So what a handler got last is reported with the end that follows.
 SEC("?tp_btf/signal_deliver")
 int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info, struct k_sigaction *action)
 {
@@ -163,8 +176,6 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info, struct k
 		return 0;
 	fatal = !(kernel_reads ? BPF_CORE_READ(action, sa.sa_handler) : action->sa.sa_handler);
 	delivery = &state->delivery;
-	if (fatal && delivery->event.kind && delivery->event.signal == signal)
-		report_delivery(state);
 	__builtin_memset(delivery, 0, sizeof(*delivery));
 	begin_event(&delivery->event, COWPROF_SIGNAL_DELIVERED, id_of(task));
 	delivery->event.signal = signal;

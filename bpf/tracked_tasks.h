@@ -115,7 +115,7 @@ struct thread_state {
 	struct cowprof_page_log log;
 	struct heap_walk walk;
 	struct cowprof_stack stack; // too large for the BPF stack
-	struct cowprof_delivery delivery; // the last one that was not reported; kind 0: none
+	struct cowprof_delivery delivery; // the last one; kind 0: it was reported
 };
 _Static_assert(__builtin_offsetof(struct thread_state, new_pages) <= 2 * 64 - 16,
 	       "what every copy uses lies in two cache lines");

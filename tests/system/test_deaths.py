@@ -151,9 +151,10 @@ def test_a_crash_signal_sent_by_another_process(start):
     assert re.match(rf"killed by SIGBUS from .* \(pid {os.getpid()}\)$", exit_of(report, victim)["text"])
 
 
-def test_signals_that_a_handler_takes(start):
+@pytest.mark.parametrize("where", ["main", "thread"])
+def test_signals_that_a_handler_takes(where, start):
     """Runtimes take thousands of faults in normal operation. A few are recorded, and the last one with the death that follows it."""
-    process, recording = start("trapped:3000")
+    process, recording = start(f"trapped:3000:{where}")
     report = finished_report(process, recording)
     assert_no_cause(report)
     assert re.match(r"killed by SIGTRAP.* at .*dying_workers.py:\d+ in last_trap$", exit_of(report, ended(process, "trapped"))["text"])

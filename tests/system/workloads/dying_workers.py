@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import sys
+import threading
 import time
 
 MIB = 1 << 20
@@ -59,18 +60,27 @@ def truncated_with_handler(path):
     truncated(path)
 
 
-def trapped(count):
-    """Takes breakpoints by a handler, as runtimes take faults; one more kills it, after a handler."""
+def trapped(count, where):
+    """Takes breakpoints by a handler, as runtimes take faults, in the main thread or another; one more kills it, after a handler."""
     code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     code.write(b"\xcc\xc3")  # int3; ret
     trap = ctypes.PYFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
     signal.signal(signal.SIGTRAP, lambda *_: None)
-    for _ in range(int(count)):
-        trap()
-        time.sleep(0.001)
-    last_trap(trap)
-    signal.signal(signal.SIGTRAP, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGTRAP)
+
+    def take():
+        for _ in range(int(count)):
+            trap()
+            time.sleep(0.001)
+        last_trap(trap)
+        ctypes.CDLL(None).signal(signal.SIGTRAP, None)  # SIG_DFL, which Python sets in the main thread only
+        os.kill(os.getpid(), signal.SIGTRAP)  # the main thread gets it
+
+    if where == "main":
+        take()
+    else:
+        thread = threading.Thread(target=take)
+        thread.start()
+        thread.join()
 
 
 def last_trap(trap):

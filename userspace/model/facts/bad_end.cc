@@ -17,12 +17,17 @@ bool IsReplaced(const ProcessModel& process) {
 
 Killing KillingSignal(const ProcessModel& process) {
   Killing found;
+  const SignalDelivered* last = nullptr;
   for (const Event& event : process.signals) {
+    const auto* delivered = event.As<SignalDelivered>();
+    if (delivered != nullptr && delivered->signal == process.exit->signal) last = delivered;
     const auto* sent = event.As<SignalSent>();
     if (sent == nullptr || sent->signal != process.exit->signal) continue;
     if (found.sent == nullptr || sent->signal != SIGKILL) found = {event.t, sent};
   }
-  return found;
+  // The kernel sends faults. After many that a handler took it is not told that it sent one.
+  const bool by_kernel = last != nullptr && last->code > 0;
+  return by_kernel && found.sent != nullptr && found.sent->code <= 0 ? Killing{} : found;
 }
 
 // What an exit code means is known of Python's workers only: a shell's last command may have found nothing.

@@ -331,6 +331,15 @@ TEST_CASE("post-mortem: a handler raises the signal again") {
   CHECK(Of(story, 2).text == "killed by SIGBUS from sh (pid 4242)");
 }
 
+TEST_CASE("post-mortem: a fault that no one is told to have sent is not the signal that came before") {
+  Event crash = Delivered(1, SIGSEGV, 1);
+  crash.As<SignalDelivered>()->module = "libfast.so";
+  Story story(1);
+  story.Add({Sent(1, SIGSEGV, 0, 4242), Delivered(1, SIGSEGV, 0), crash, Exited(1, SIGSEGV)});
+  CHECK(Of(story, 1).text == "killed by SIGSEGV in libfast.so");
+  CHECK_FALSE(Of(story, 1).sent);
+}
+
 TEST_CASE("post-mortem: a crash with its native code and its line of Python") {
   Event crash = Delivered(1, SIGSEGV, 1);
   auto* where = crash.As<SignalDelivered>();
