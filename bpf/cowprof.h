@@ -77,7 +77,7 @@ struct cowprof_process_row {
 	unsigned int heap; // enum cowprof_heap
 	unsigned int vforked; // it had its parent's memory itself at the fork, and no copy of it
 	unsigned int handled; // crash signals delivered to a handler since the last exec
-	unsigned int reserved;
+	unsigned int crash_signals; // bits: which were delivered since then
 };
 
 // What is known of the memory that malloc had free when the process was forked.

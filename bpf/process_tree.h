@@ -115,7 +115,7 @@ PROG_TWICE("?tp_btf/sched_process_exec", process_exec, struct task_struct *task)
 	bpf_map_delete_elem(&mallocs, &row->serial);
 	row->image = 0;
 	row->heap = COWPROF_HEAP_UNKNOWN; // it has inherited nothing
-	row->handled = 0;
+	row->handled = row->crash_signals = 0;
 	if (state) {
 		state->image = 0;
 		state->delivery.event.kind = 0;

@@ -11,8 +11,8 @@ enum {
 	MOST_CGROUP_LEVELS = 16,
 	CHARGE_BATCH = 64, // pages per charge (MEMCG_CHARGE_BATCH, mm/memcontrol.c)
 	SAME_OOM_NS = 2000000000,
-	// Signals with a handler that are reported at once, of a process: runtimes such as the JVM
-	// take thousands a second in normal operation.
+	// Signals with a handler that are reported at once, of a process; later, only the first of
+	// its kind: runtimes such as the JVM take thousands a second in normal operation.
 	MOST_HANDLED = 16,
 };
 
@@ -166,7 +166,7 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info, struct k
 	struct cowprof_process_row *row;
 	struct cowprof_delivery *delivery;
 	struct thread_state *state;
-	int fatal;
+	int fatal, is_first;
 
 	if (signal < 1 || signal > 31 || !is_crash(signal))
 		return 0;
@@ -185,7 +185,9 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info, struct k
 		delivery->event.address = fault_address(info);
 	record_file(task, delivery);
 	record_frames(state, delivery);
-	if (fatal || __sync_fetch_and_add(&row->handled, 1) < MOST_HANDLED)
+	is_first = !(row->crash_signals & 1u << signal); // its handler may end the program
+	row->crash_signals |= 1u << signal;
+	if (fatal || __sync_fetch_and_add(&row->handled, 1) < MOST_HANDLED || is_first)
 		report_delivery(state);
 	return 0;
 }

@@ -198,6 +198,15 @@ def test_full_shm(start):
     assert ids_of(report) == {"shm-full"}
 
 
+def test_a_bus_error_after_many_signals_that_a_handler_takes(start):
+    """Its handler ends the program, so that nothing else tells of it."""
+    process, recording = start("trapped_then_full:100:/dev/shm/array", inside=functools.partial(in_small_shm, megabytes=4))
+    report = finished_report(process, recording)
+    assert exit_of(report, ended(process, "trapped_then_full"))["text"] == f"exited unexpectedly with code {int(signal.SIGBUS)}"
+    assert [event["signal"] for event in events_of(recording, "signal_delivered")].count(int(signal.SIGBUS)) == 1
+    assert ids_of(report) == {"shm-full"}
+
+
 def test_enough_room_in_shm(start):
     process, recording = start("full:/dev/shm/array", inside=functools.partial(in_small_shm, megabytes=16))
     report = finished_report(process, recording)

@@ -34,6 +34,16 @@ def write_all(area):
         area[start:start + mmap.PAGESIZE] = b"x" * mmap.PAGESIZE
 
 
+def handled_trap():
+    """Returns a function that meets a breakpoint, which a handler takes."""
+    code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    code.write(b"\xcc\xc3")  # int3; ret
+    trap = ctypes.PYFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
+    trap.code = code  # as long as it is called
+    signal.signal(signal.SIGTRAP, lambda *_: None)
+    return trap
+
+
 # ---- The ways ----
 
 
@@ -62,10 +72,7 @@ def truncated_with_handler(path):
 
 def trapped(count, where):
     """Takes breakpoints by a handler, as runtimes take faults, in the main thread or another; one more kills it, after a handler."""
-    code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-    code.write(b"\xcc\xc3")  # int3; ret
-    trap = ctypes.PYFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
-    signal.signal(signal.SIGTRAP, lambda *_: None)
+    trap = handled_trap()
 
     def take():
         for _ in range(int(count)):
@@ -81,6 +88,16 @@ def trapped(count, where):
         thread = threading.Thread(target=take)
         thread.start()
         thread.join()
+
+
+def trapped_then_full(count, path):
+    """Takes breakpoints, and ends in the handler of a bus error for a mapped file that has no room, without dying of it."""
+    trap = handled_trap()
+    for _ in range(int(count)):
+        trap()
+    libc = ctypes.CDLL(None)
+    libc.signal(signal.SIGBUS, libc._exit)  # its status is the number of the signal
+    full(path)
 
 
 def last_trap(trap):
