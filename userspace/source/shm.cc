@@ -212,11 +212,14 @@ void ShmLook::State::NoteCreator(pid_t pid) {
   }
 }
 
-// A process that started after a segment was made has the pid of its creator, and is another.
+// Not one of the same pid that started after the segment was made. That can't be told once the wall clock was set.
 bool ShmLook::State::LivesCreatorOf(const Key& key, const ShmSegment& segment) const {
+  static const absl::Time boot_at_first = WallTimeOf(absl::ZeroDuration());
+  const bool clock_was_set = absl::AbsDuration(WallTimeOf(absl::ZeroDuration()) - boot_at_first) > kClockStep;
   const auto seen = seen_creators.find(segment.creator);
   const auto made = changed.find(key);
-  return seen != seen_creators.end() && (made == changed.end() || seen->second <= made->second + kClockStep);
+  return seen != seen_creators.end() &&
+         (clock_was_set || made == changed.end() || seen->second <= made->second + kClockStep);
 }
 
 // Whether the line may be about shared memory: only few of the thousands of lines are worth parsing.
