@@ -149,9 +149,10 @@ std::vector<RawFrame> WalkFrames(const Interpreter& interpreter, const MemoryRea
   return frames;
 }
 
-std::vector<ThreadState> ListThreads(const Interpreter& interpreter, const MemoryReader& memory) {
+std::vector<ThreadState> ListThreads(const Interpreter& interpreter, const MemoryReader& memory, bool* complete) {
   const ThreadOffsets& offsets = interpreter.layout.thread;
   std::vector<ThreadState> threads;
+  if (complete != nullptr) *complete = false;
   if (interpreter.main_interpreter == 0) return threads;
   auto next = ReadValue<uint64_t>(memory, interpreter.main_interpreter + interpreter.layout.interpreter.threads_head);
   absl::flat_hash_set<uint64_t> seen;
@@ -167,6 +168,7 @@ std::vector<ThreadState> ListThreads(const Interpreter& interpreter, const Memor
     threads.push_back(thread);
     next = ReadValue<uint64_t>(memory, thread.address + offsets.next);
   }
+  if (complete != nullptr) *complete = next == uint64_t{0};
   return threads;
 }
 

@@ -75,13 +75,15 @@ struct RawFrame {
 // trampoline and entry frames, 3.12 and later). Stops at the first frame that can't be read and at a cycle.
 std::vector<RawFrame> WalkFrames(const Interpreter& interpreter, const MemoryReader& memory, uint64_t thread_state);
 
-// The thread states of the main interpreter, newest first, at most 4,096.
+// The thread states of the main interpreter, newest first, at most 4,096. `complete`: whether the end of their list was
+// reached; native threads that call into Python come and go while it is read.
 struct ThreadState {
   uint64_t address = 0;
   uint64_t thread_id = 0;         // pthread_self(), which is fsbase on glibc
   uint64_t native_thread_id = 0;  // 3.11 and later; stale in a child between fork and PyOS_AfterFork_Child
 };
-std::vector<ThreadState> ListThreads(const Interpreter& interpreter, const MemoryReader& memory);
+std::vector<ThreadState> ListThreads(const Interpreter& interpreter, const MemoryReader& memory,
+                                     bool* complete = nullptr);
 
 }  // namespace cowprof
 

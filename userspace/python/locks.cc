@@ -138,9 +138,9 @@ std::optional<LockObject> LockReader::FindAwaited(uint64_t futex, uint64_t stack
   return std::nullopt;
 }
 
-absl::flat_hash_map<pid_t, ThreadState> LockReader::ThreadsByTid() const {
+absl::flat_hash_map<pid_t, ThreadState> LockReader::ThreadsByTid(bool* complete) const {
   absl::flat_hash_map<pid_t, ThreadState> threads;
-  for (const ThreadState& thread : ListThreads(interpreter_, memory_)) {
+  for (const ThreadState& thread : ListThreads(interpreter_, memory_, complete)) {
     const pid_t tid = TidOf(memory_, thread.thread_id);
     if (tid > 0) threads.emplace(tid, thread);
   }

@@ -49,8 +49,8 @@ class LockReader {
   std::optional<LockObject> ReadLock(uint64_t address, uint64_t mutex);
 
   // By the thread's number in its pid namespace: its state. The leader's is there even if it was read from a tstate
-  // that a fork left behind.
-  absl::flat_hash_map<pid_t, ThreadState> ThreadsByTid() const;
+  // that a fork left behind. `complete`: as of ListThreads().
+  absl::flat_hash_map<pid_t, ThreadState> ThreadsByTid(bool* complete = nullptr) const;
 
   // Its Python stack, innermost first.
   std::vector<Frame> StackOf(const ThreadState& thread);

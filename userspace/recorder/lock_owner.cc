@@ -121,6 +121,7 @@ void FindOwnerByIdent(OpenedProcess* child, OpenedProcess* parent, const ForkSna
     awaited->owner = own->tid == waiter.tid ? OwnerIs::kWaiterItself : OwnerIs::kAnotherThread;
     return;
   }
+  if (own == nullptr && !child->has_all_states) return;  // it may be one that was not read
   const bool stayed = same_owner || then != nullptr;
   // Where not even the waiter is found by its ident, as with a C library other than glibc, the owner may live.
   if (!stayed && child->StateOf(waiter.tid_inside) == nullptr) return;

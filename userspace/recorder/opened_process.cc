@@ -12,7 +12,7 @@ OpenedProcess::OpenedProcess(const ProcFs& proc, pid_t pid, ThreadWaits found)
     : pid(pid), waits(std::move(found)), memory(pid, proc, &files), interpreter(FindInterpreter(proc, pid, memory)) {
   if (!interpreter.ok() || !interpreter->ready) return;
   locks.emplace(*interpreter, memory);
-  states = locks->ThreadsByTid();
+  states = locks->ThreadsByTid(&has_all_states);
 }
 
 const ThreadState* OpenedProcess::StateOf(pid_t tid_inside) const {

@@ -30,6 +30,7 @@ struct OpenedProcess {
   absl::StatusOr<Interpreter> interpreter;
   std::optional<LockReader> locks;
   absl::flat_hash_map<pid_t, ThreadState> states;  // by tid_inside
+  bool has_all_states = false;                     // none may be missing
 };
 
 std::unique_ptr<OpenedProcess> OpenProcess(const ProcFs& proc, pid_t pid);  // null: it is gone, or may not be read

@@ -165,9 +165,18 @@ TEST_CASE("python frames: a circular list of threads") {
   stack.Word(kThread + stack.layout().thread.interpreter, 0x50000);
   stack.Word(kThread + stack.layout().thread.thread_id, 0x1234000);
   stack.Word(kThread + stack.layout().thread.next, kThread);
-  const auto threads = ListThreads(stack.interpreter(), stack);
+  bool complete = true;
+  const auto threads = ListThreads(stack.interpreter(), stack, &complete);
   REQUIRE(threads.size() == 1);
   CHECK(threads[0].thread_id == 0x1234000);
+  CHECK_FALSE(complete);
+  // A state that is freed while the list is read hides the older ones; the last one is the end.
+  stack.Word(kThread + stack.layout().thread.next, kThread + 0x1000);
+  CHECK(ListThreads(stack.interpreter(), stack, &complete).size() == 1);
+  CHECK_FALSE(complete);
+  stack.Word(kThread + stack.layout().thread.next, 0);
+  CHECK(ListThreads(stack.interpreter(), stack, &complete).size() == 1);
+  CHECK(complete);
 }
 
 }  // namespace cowprof
