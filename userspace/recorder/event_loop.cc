@@ -121,8 +121,9 @@ bool EventLoop::ForwardUntilTargetEnds(absl::Duration deadline) {
   return HasTargetEnded();
 }
 
-void EventLoop::LetSignalsKill() {
-  static_cast<void>(TakeSignals());  // timeout(1) sends one to its child, and at once another one to its group
+void EventLoop::LetSignalsKill(bool pending) {
+  // timeout(1) sends one to its child, and at once another one to its group.
+  if (!pending) static_cast<void>(TakeSignals());
   signals_.Close();
   sigprocmask(SIG_SETMASK, &inherited_, nullptr);
 }

@@ -53,8 +53,9 @@ class EventLoop {
   // (CLOCK_BOOTTIME) came first.
   bool ForwardUntilTargetEnds(absl::Duration deadline = absl::InfiniteDuration());
 
-  // From now on a signal ends cowprof at once: everything is on disk.
-  void LetSignalsKill();
+  // From now on a signal ends cowprof at once: everything is on disk. `pending`: so does one that came before;
+  // otherwise that counts as taken.
+  void LetSignalsKill(bool pending = false);
 
  private:
   // Reads pending signals and returns what they ask for; kTick: nothing.

@@ -197,7 +197,7 @@ void Detach(Recording* recording) {
 void DrainOutputs(Recording* recording) {
   for (NonblockingOutput* const output : {&recording->out, &recording->err}) {
     if (output->Flush()) continue;
-    recording->event_loop.LetSignalsKill();
+    recording->event_loop.LetSignalsKill(/*pending=*/true);  // the program, which they were for, may be reaped
     output->Drain();
   }
 }

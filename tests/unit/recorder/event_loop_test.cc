@@ -89,6 +89,23 @@ TEST_CASE("a recorder without pidfds passes signals on as well, and ends with it
   CHECK(WEXITSTATUS(ended) == 7);
 }
 
+TEST_CASE("a signal that came before signals may kill is taken, or kills then") {
+  const bool pending = GENERATE(false, true);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    signal(SIGHUP, SIG_DFL);
+    EventLoop loop;
+    raise(SIGHUP);
+    loop.LetSignalsKill(pending);
+    _exit(3);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status) == pending);
+  CHECK((pending ? WTERMSIG(status) == SIGHUP : WEXITSTATUS(status) == 3));
+}
+
 TEST_CASE("events wait until they may make a tick; what is due does not") {
   int events[2], urgent[2];
   REQUIRE(pipe(events) == 0);
