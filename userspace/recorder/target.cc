@@ -53,7 +53,8 @@ std::string MemoryRemedy(const ProcFs& proc) {
   const std::string file = ReadSmallFile(proc.root() + "/sys/kernel/yama/ptrace_scope").value_or("0");
   const absl::string_view scope = absl::StripAsciiWhitespace(file);
   const std::string is_set = absl::StrCat(" (kernel.yama.ptrace_scope is ", scope, "): ");
-  if (scope == "3") return absl::StrCat(is_set, "no process may read another's memory until the host reboots");
+  if (scope == "3")
+    return absl::StrCat(is_set, "no process may read another's memory until the host is rebooted with a lower one");
   if (scope == "0" || (EffectiveCapabilities() & SetOf({CAP_SYS_PTRACE})) != 0) return WhatIsMissing(/*refusal=*/false);
   return absl::StrCat(is_set, scope == "1" ? "start it with `cowprof -- COMMAND`, or " : "", "run cowprof with sudo");
 }

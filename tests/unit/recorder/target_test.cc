@@ -57,7 +57,9 @@ TEST_CASE("the remedy against Yama is one that helps") {
     tree.Write("/sys/kernel/yama/ptrace_scope", scope);
     return NoteOnTarget(ProcFs(tree.root()), 12);
   };
-  CHECK(absl::StrContains(note("3\n"), "(kernel.yama.ptrace_scope is 3): no process may read another's memory until"));
+  CHECK(absl::StrContains(
+      note("3\n"),
+      "(kernel.yama.ptrace_scope is 3): no process may read another's memory until the host is rebooted with a lower one"));
   CHECK_FALSE(absl::StrContains(note("0\n"), "yama"));
   if (geteuid() != 0) {
     CHECK(absl::StrContains(note("1\n"), "is 1): start it with `cowprof -- COMMAND`, or run cowprof with sudo;"));
