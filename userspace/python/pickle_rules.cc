@@ -18,6 +18,7 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kMostReducers = 4096, kMostSlots = 512;
+constexpr int kMostFailures = 16;  // of one type: a million objects may be of it
 
 PickleReason ReasonOfType(absl::string_view name, PickleReason otherwise) {
   if (name == "_thread.lock" || name == "_thread.RLock" || name == "_multiprocessing.SemLock")
@@ -65,12 +66,17 @@ ObjectGraph::Method PickleRules::FindMethod(const TypeShape& shape, absl::string
 const TypeRule* PickleRules::RuleOf(uint64_t type) {
   const auto found = rules_.find(type);
   if (found != rules_.end()) return &found->second;
+  const auto failed = failures_.find(type);
+  if (failed != failures_.end() && failed->second >= kMostFailures) return nullptr;
   std::optional<TypeShape> shape = graph_.ReadShape(type);
   if (!shape) return nullptr;
   if (rules_.size() > 65536) rules_.clear();
   const uint64_t cut_before = graph_.cut_lookups(), unreadable_before = graph_.unreadable_lookups();
   TypeRule rule = Judge(*std::move(shape));
-  if (graph_.unreadable_lookups() != unreadable_before) return nullptr;  // it may be readable by the next look
+  if (graph_.unreadable_lookups() != unreadable_before) {
+    ++failures_[type];  // it may be readable by the next look
+    return nullptr;
+  }
   if (graph_.cut_lookups() != cut_before) {
     rule.replay = Replay::kUnknown;
     rule.runs = "a class with more attributes than were read";

@@ -108,6 +108,7 @@ class PickleRules {
 
   ObjectGraph& graph_;
   absl::flat_hash_map<uint64_t, TypeRule> rules_;
+  absl::flat_hash_map<uint64_t, int> failures_;       // of types that could not be judged
   absl::flat_hash_map<uint64_t, uint64_t> reducers_;  // type → function, as ForkingPickler's dispatch_table
   absl::flat_hash_map<uint64_t, ByName> names_;
   bool main_has_file_ = false;
