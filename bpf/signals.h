@@ -11,8 +11,8 @@ enum {
 	MOST_CGROUP_LEVELS = 16,
 	CHARGE_BATCH = 64, // pages per charge (MEMCG_CHARGE_BATCH, mm/memcontrol.c)
 	SAME_OOM_NS = 2000000000,
-	// Signals with a handler that are reported at once, of a process; later, only the first of
-	// its kind: runtimes such as the JVM take thousands a second in normal operation.
+	// Signals with a handler that are reported at once, of a process; later ones only if they
+	// are the first of their number: runtimes such as the JVM take thousands a second.
 	MOST_HANDLED = 16,
 };
 
@@ -49,8 +49,8 @@ static void report_delivery(struct thread_state *state)
 }
 
 // A fault's signal carries its address; one sent by a process, as by abort() or a handler that
-// raises it again, does not. So a fault that was not reported is when its thread raises it again, to
-// itself or to its process, where another thread may die of it.
+// raises it again, does not. So a fault that was left out is reported when its thread raises the
+// signal again, to itself or to its process, where another thread may die of it.
 static void report_raised_again(int signal, struct task_struct *task)
 {
 	struct task_struct *raiser = bpf_get_current_task_btf();
