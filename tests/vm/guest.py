@@ -18,6 +18,7 @@ import counting  # noqa: E402
 import harness  # noqa: E402
 
 LINES = 3
+MOST_AGAIN = 3
 STUCK_SECONDS = 240  # seconds after which the stacks of a hanging test are printed on the console
 # Planted at every rung. The last two plant no copies, so any that are counted there are errors.
 PLANTED = {
@@ -62,17 +63,35 @@ def count_at_every_rung(rungs, wanted):
 
 
 class Outcomes:
-    """A pytest plugin that reports which test is running and how each one ended."""
+    """A pytest plugin that reports which test is running and how each one ended; keeps those that failed."""
+
+    def __init__(self, again=False):
+        self.again, self.failed = again, {}
 
     @staticmethod
     def pytest_runtest_logstart(nodeid):
         tell(running=nodeid.split("/")[-1])
 
-    @staticmethod
-    def pytest_runtest_logreport(report):
+    def pytest_runtest_logreport(self, report):
         if report.when == "call" or report.outcome != "passed":
             reason = report.longrepr[2] if report.skipped else str(report.longrepr or "")
-            tell(test=report.nodeid.split("/")[-1], outcome=report.outcome, seconds=round(report.duration, 1), reason=reason[-4000:])
+            line = {"test": report.nodeid.split("/")[-1], "outcome": report.outcome, "seconds": round(report.duration, 1), "reason": reason[-4000:]}
+            if report.outcome == "failed":
+                self.failed[report.nodeid] = line
+            else:
+                tell(**line, again=self.again)
+
+
+def run_tests(tests):
+    """Those that fail run once more, unless they are many: see tests/system/run.py."""
+    options = ["-q", "-p", "no:cacheprovider", "--tb=short", "-o", f"faulthandler_timeout={STUCK_SECONDS}"]
+    outcomes = Outcomes()
+    pytest.main([*options, *[f"tests/system/{test}" for test in tests]], plugins=[outcomes])
+    if 0 < len(outcomes.failed) <= MOST_AGAIN:
+        failed, outcomes = list(outcomes.failed), Outcomes(again=True)
+        pytest.main([*options, *failed], plugins=[outcomes])
+    for line in outcomes.failed.values():
+        tell(**line)
 
 
 def main():
@@ -81,8 +100,7 @@ def main():
     tell(kernel=os.uname().release, doctor=doctor)
     count_at_every_rung([rung for rung in doctor["rungs"] if "copies" in rung["capabilities"]], job["rungs"])
     if job["tests"]:
-        options = ["-q", "-p", "no:cacheprovider", "--tb=short", "-o", f"faulthandler_timeout={STUCK_SECONDS}"]
-        pytest.main([*options, *[f"tests/system/{test}" for test in job["tests"]]], plugins=[Outcomes()])
+        run_tests(job["tests"])
     for command in job["commands"]:
         result = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         tell(command=command, status=result.returncode, output=result.stdout)

@@ -117,6 +117,9 @@ def print_results(findings, missing):
     for finding in findings:
         passed = sum(test["outcome"] == "passed" for test in finding.tests)
         print(f"{finding.kernel}: {finding.release}, {passed} tests passed, {finding.seconds:.0f} s")
+        for test in finding.tests:
+            if test["outcome"] == "passed" and test["again"]:
+                print(f"unsteady: {finding.kernel}: {test['test']} passed the second time")
     skipped = [(f"{kernel} kernel", reason) for kernel, reason in missing] + [skip for finding in findings for skip in skips(finding)]
     for what, reason in skipped:
         print(f"skipped: {what}: {reason}")
