@@ -13,7 +13,7 @@ namespace cowprof {
 namespace {
 
 constexpr double kCopiesRepeat = 0.01, kPeaksRepeat = 0.05;  // of the larger figure
-constexpr double kPagesOfWorker = 64;                        // copied more or less from run to run
+constexpr double kPagesOfWorker = 128;                       // copied more or less from run to run
 constexpr double kAlikeTimes = 0.1, kAlikeBatches = 0.02;
 constexpr double kTimesRepeat = 0.15;  // what a copy costs, as measured on a shared host
 

@@ -35,8 +35,8 @@ TEST_CASE("a difference that repeats from run to run is none", "[comparison]") {
   CHECK(of.obstacles.empty());
   CHECK(of.verdict == Change::kSame);
   CHECK(of.Find(Figure::kCopied)->verdict == Change::kSame);
-  // 64 pages of each of 4 workers are one MiB, whatever the share.
-  CHECK(Compare({Recording("a", 4 * kMiB, 9 * kMiB)}, {Recording("b", 4.9 * kMiB, 9 * kMiB)}).verdict == Change::kSame);
+  // 128 pages of each of 4 workers are two MiB, whatever the share.
+  CHECK(Compare({Recording("a", 4 * kMiB, 9 * kMiB)}, {Recording("b", 5.9 * kMiB, 9 * kMiB)}).verdict == Change::kSame);
 }
 
 TEST_CASE("the peak decides, and copies where it is the same", "[comparison]") {

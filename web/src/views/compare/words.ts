@@ -7,7 +7,7 @@ import { isWorker } from "../../core/processes";
 // As in `cowprof diff`: of the larger one, at least so many pages for each worker; a smaller difference counts as none.
 const kCopiesAlike = 0.01;
 const kPeaksAlike = 0.05;
-const kPagesOfWorker = 64;
+const kPagesOfWorker = 128;
 const kSameTime = 0.02;
 
 interface Figures {
