@@ -76,25 +76,31 @@ Wake EventLoop::TakeSignals() {
 }
 
 Wake EventLoop::WaitUntil(absl::Duration deadline) {
+  struct Events {
+    int fd;
+    absl::Duration from;
+    bool early = false;  // some came before that
+  } all[] = {{event_fd_, events_from_}, {urgent_fd_, urgent_from_}};
   for (;;) {
     const absl::Duration now = BootTime();
-    const bool held = now < events_from_, all_held = now < urgent_from_;
-    const absl::Duration until = held ? std::min(deadline, all_held ? urgent_from_ : events_from_) : deadline;
+    absl::Duration until = deadline;
+    for (Events& events : all) {
+      events.early &= now < events.from;
+      if (events.early) until = std::min(until, events.from);
+    }
     const timespec timeout = absl::ToTimespec(std::max(until - now, absl::ZeroDuration()));
     // ppoll ignores descriptors below 0.
     pollfd fds[] = {{signals_.fd(), POLLIN, 0},
                     {target_.fd(), POLLIN, 0},
-                    {all_held ? -1
-                     : held   ? urgent_fd_
-                              : event_fd_,
-                     POLLIN, 0},
-                    {lifeline_, POLLIN, 0}};
+                    {lifeline_, POLLIN, 0},
+                    {all[0].early ? -1 : all[0].fd, POLLIN, 0},
+                    {all[1].early ? -1 : all[1].fd, POLLIN, 0}};
     const int ready = ppoll(fds, std::size(fds), &timeout, nullptr);
     if (ready == 0 && until == deadline) return Wake::kTick;
     if (ready <= 0) continue;
     const Wake wake = fds[0].revents ? TakeSignals() : Wake::kTick;
     if (wake != Wake::kTick) return wake;
-    if (fds[3].revents) {
+    if (fds[2].revents) {
       lifeline_ = -1;
       return Wake::kStop;
     }
@@ -102,7 +108,11 @@ Wake EventLoop::WaitUntil(absl::Duration deadline) {
       target_.Close();
       return Wake::kTargetEnded;
     }
-    if (fds[2].revents) return Wake::kEvent;
+    for (size_t i = 0; i < std::size(all); ++i) {
+      if (!fds[3 + i].revents) continue;
+      if (BootTime() >= all[i].from) return Wake::kEvent;
+      all[i].early = true;
+    }
   }
 }
 

@@ -54,8 +54,9 @@ class Recorder {
       while (true) pause();
     }
     EventLoop loop;
-    const rlimit no_more_descriptors = {4, 4};
-    if (!pidfds) setrlimit(RLIMIT_NOFILE, &no_more_descriptors);
+    const rlimit few_descriptors = {16, 16};
+    setrlimit(RLIMIT_NOFILE, &few_descriptors);
+    while (!pidfds && dup(ready) >= 0) continue;
     loop.WatchTarget(program, /*forward_signals=*/true);
     loop.TakeJobControl();
     static_cast<void>(!write(ready, "x", 1));
