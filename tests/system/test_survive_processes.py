@@ -1,6 +1,7 @@
 """Very many processes: a thousand forks a second, 512 workers at once, one pid for a thousand of them, exits during a read, chains of
 exec. No process is lost or mistaken for another, and cowprof stays small.
 """
+import json
 import shutil
 import signal
 import subprocess
@@ -253,3 +254,18 @@ def test_a_target_that_execs_again_and_again(start_recording, figure):
     execs = sum(record.get("event") == "exec" for record in recording.timeline()["records"])
     assert execs == 401
     figure("exec", "a target that execs 401 times", f"{execs} recorded, one row")
+
+
+@pytest.mark.slow
+def test_private_memory_where_the_table_of_regions_is_full(tmp_path):
+    """A region that found no room is not swept alone: such workers are swept in full, or a quarter of their memory would be known."""
+    path = tmp_path / "r.json"
+    command = [harness.PYTHON, harness.REPOSITORY / "tests" / "system" / "workloads" / "scattered_copies.py", 24]
+    done = harness.run_cowprof("--quiet", "--output", path, "--", *command, seconds=120)
+    assert done.returncode == 0, done.stderr
+    report = harness.report_of(path)
+    assert report["losses"]["regions_dropped"] > 0
+    truths = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(truths) == 24
+    for line in truths:
+        assert harness.row_of(report, line["pid"])["private_bytes"] == pytest.approx(line["private_bytes"], rel=0.03), line
