@@ -11,7 +11,7 @@ namespace cowprof {
 
 class OutsideGrowth {
  public:
-  // `started`: what processes took by starting, which `point` leaves out: it is no growth, but there. Skip moments at
+  // `started`: what processes took by starting, which `point` leaves out: it is in use, but no growth. Skip moments at
   // which workers or large programs end: their memory is given back a little earlier or later.
   void Add(const Point& point, double started);
   void EndGeneration();
