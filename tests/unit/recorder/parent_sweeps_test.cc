@@ -6,24 +6,11 @@
 #include <catch2/catch.hpp>
 
 #include "child.h"
+#include "followed.h"
 #include "skip.h"
 
 namespace cowprof {
 namespace {
-
-class NoPages : public PageReader {
- public:
-  std::shared_ptr<const std::vector<AddressRange>> RangesOf(uint32_t, absl::Duration) override { return nullptr; }
-  std::optional<std::vector<ExplainedPage>> Explain(uint32_t, const std::vector<uint64_t>&, absl::Duration) override {
-    return std::nullopt;
-  }
-};
-
-FollowedProcess Followed(pid_t pid, const ProcessId& parent, Origin origin, uint32_t serial) {
-  const auto stat = ProcFs().ReadStat(pid);
-  REQUIRE(stat.ok());
-  return {.id = {pid, stat->start_ns()}, .parent = parent, .origin = origin, .serial = serial};
-}
 
 struct Family {
   Child child;
