@@ -62,6 +62,12 @@ def test_two_recordings_in_one_page(tmp_path):
     before, after = payloads(page)
     assert [before["report"]["totals"]["copies"], after["report"]["totals"]["copies"]] == [900, 9]
     assert before["report"] == harness.report_of(first)
+    assert "comparisons" not in before
+    for comparison, pair in zip(after["comparisons"], [(first, second), (second, first)], strict=True):
+        lines = harness.run_cowprof("diff", *pair).stdout.splitlines()
+        assert comparison["sentence"] == lines[0]
+        assert [f"  Note: {note}" for note in comparison["notes"]] == [line for line in lines if line.startswith("  Note: ")]
+        assert [f"  A  {run}" for run in comparison["a"]] == [line for line in lines if line.startswith("  A  ")]
     assert view(first, second, "--as", "compare", "-o", tmp_path / "x.html") == str(tmp_path / "x.html")
 
 

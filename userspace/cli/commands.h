@@ -57,8 +57,9 @@ inline constexpr struct {
                  {"demo", Demo, true},
                  {"serve-page", ServePage, false}};
 
-// Makes one page of a recording, or of two to compare.
-absl::Status WritePage(const std::vector<std::string>& timelines, const std::string& path);
+// Makes one page of a recording, or of two to compare. `diff`: the comparison that it shows, if there are more
+// recordings than these two.
+absl::Status WritePage(const std::vector<std::string>& timelines, const std::string& path, const Diff* diff = nullptr);
 
 }  // namespace cowprof
 

@@ -142,6 +142,7 @@ absl::Status ReadRecording(const std::string& path, const OnSample& on_sample, W
                    recording->note);
   if (!contents.ok()) return contents.status();
   recording->complete = contents->complete;
+  recording->stopped_by_target = contents->stopped_by_target;
   return absl::OkStatus();
 }
 

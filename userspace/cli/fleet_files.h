@@ -20,7 +20,7 @@ struct WholeRecording {
   Run run;
   RanksApart apart;
   MemoryCurve memory;
-  bool complete = false;
+  bool complete = false, stopped_by_target = false;
   ReadingNote* note = nullptr;  // of the progress, if it is one of several
 };
 using OnSample = std::function<void(const Sample&, const std::vector<Alert>&, const Run&)>;

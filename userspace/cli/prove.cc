@@ -148,7 +148,7 @@ int Prove(const Options& options) {
   const std::string markdown = absl::StrCat(DiffMarkdown(diff), "\nConditions: ", Conditions(), ".\n");
   if (absl::Status status = ReplaceOutputFile(table, markdown); !status.ok())
     return Fail(kCannotWrite, status.message());
-  if (absl::Status status = WritePage({before.recordings[0], after.recordings[0]}, page); !status.ok())
+  if (absl::Status status = WritePage({before.recordings[0], after.recordings[0]}, page, &diff); !status.ok())
     return Fail(kCannotWrite, status.message());
   std::string text = FormatDiff(diff, compare.format);
   if (compare.format == OutputFormat::kText)

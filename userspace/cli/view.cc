@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "cli/fleet_files.h"
 #include "model/facts/roles.h"
 #include "posix/output_file.h"
+#include "sink/compare/diff.h"
 #include "sink/page/fleet_page.h"
 #include "sink/page/page.h"
 
@@ -24,7 +26,9 @@ struct OnePage {
   std::vector<FleetRow> rows;
 };
 
-absl::StatusOr<OnePage> PageOf(const std::string& path) {
+// `figures`: where this recording's figures go; null: they are known. `diff`: what is compared, once both sides are in
+// it; null: this is not the second of two.
+absl::StatusOr<OnePage> PageOf(const std::string& path, std::vector<RunFigures>* figures, Diff* diff) {
   WholeRecording recording;
   PageBuilder builder;
   absl::Status status = ReadRecording(
@@ -36,16 +40,31 @@ absl::StatusOr<OnePage> PageOf(const std::string& path) {
   Findings findings = Judge(recording.run);
   absl::StatusOr<std::vector<FleetRow>> rows = RowsOf(recording, findings);
   if (!rows.ok()) return rows.status();
+  if (figures != nullptr) {
+    figures->push_back(FiguresOf(path, recording.run, findings, recording.complete));
+    figures->back().to_end |= recording.stopped_by_target;
+  }
+  nlohmann::ordered_json comparisons;
+  if (diff != nullptr) {
+    diff->comparison = Compare(diff->a, diff->b);
+    comparisons = ComparisonsJson(*diff);
+  }
   if (!recording.complete) TellThatItHasNoEnd(model.t, &findings);
   const Fleet ranks = HasRanks(model) ? FleetOf(*rows) : Fleet();
-  const RecordingState state = {.complete = recording.complete, .ranks = ranks.rows.empty() ? nullptr : &ranks};
+  const RecordingState state = {.complete = recording.complete,
+                                .ranks = ranks.rows.empty() ? nullptr : &ranks,
+                                .comparisons = diff == nullptr ? nullptr : &comparisons};
   return OnePage{Packed(builder.LastData(model, findings, state).parts()), *std::move(rows)};
 }
 
-absl::StatusOr<std::vector<OnePage>> PagesOf(const std::vector<std::string>& timelines) {
+// Of one recording or of two. `diff`: of the two, if their figures are known.
+absl::StatusOr<std::vector<OnePage>> PagesOf(const std::vector<std::string>& timelines, Diff diff = {}) {
   std::vector<OnePage> pages;
+  const bool known = timelines.size() < 2 || !diff.a.empty();
   for (const std::string& timeline : timelines) {
-    absl::StatusOr<OnePage> page = PageOf(timeline);
+    const bool second = !pages.empty();
+    std::vector<RunFigures>* side = second ? &diff.b : &diff.a;
+    absl::StatusOr<OnePage> page = PageOf(timeline, known ? nullptr : side, second ? &diff : nullptr);
     if (!page.ok()) return absl::InvalidArgumentError(page.status().message());
     pages.push_back(*std::move(page));
   }
@@ -92,8 +111,8 @@ int WriteFleet(const Fleet& fleet, const std::string& path, const std::string& p
 
 }  // namespace
 
-absl::Status WritePage(const std::vector<std::string>& timelines, const std::string& path) {
-  absl::StatusOr<std::vector<OnePage>> pages = PagesOf(timelines);
+absl::Status WritePage(const std::vector<std::string>& timelines, const std::string& path, const Diff* diff) {
+  absl::StatusOr<std::vector<OnePage>> pages = PagesOf(timelines, diff == nullptr ? Diff() : *diff);
   if (!pages.ok()) return pages.status();
   const absl::StatusOr<std::string> page = Render(*std::move(pages));
   return page.ok() ? ReplaceOutputFile(path, *page) : page.status();

@@ -1,5 +1,5 @@
-// A comparison of two sides of recordings: in words, as Markdown, as annotations of GitHub, as JUnit XML, and as
-// cowprof.diff/1 (schema/diff.schema.json), whose keys belong to this directory. Pure.
+// A comparison of two sides of recordings: in words, as Markdown, as annotations of GitHub, as JUnit XML, as
+// cowprof.diff/1 (schema/diff.schema.json), whose keys belong to this directory, and as a part of the page. Pure.
 #ifndef COWPROF_SINK_COMPARE_DIFF_H_
 #define COWPROF_SINK_COMPARE_DIFF_H_
 
@@ -26,6 +26,8 @@ std::string DiffMarkdown(const Diff& diff);  // the first line is a marker for t
 std::string DiffGithub(const Diff& diff);
 std::string DiffJunit(const Diff& diff);
 nlohmann::ordered_json DiffJson(const Diff& diff);
+// What the page of two recordings shows of the comparison (`comparisons` in docs/timeline.md): from A to B, and back.
+nlohmann::ordered_json ComparisonsJson(const Diff& diff);
 
 }  // namespace cowprof
 

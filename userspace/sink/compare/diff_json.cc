@@ -1,4 +1,4 @@
-// Spells cowprof.diff/1.
+// Spells cowprof.diff/1, and what the page shows of a comparison.
 #include <nlohmann/json.hpp>
 
 #include "sink/compare/diff.h"
@@ -40,6 +40,15 @@ Json EstimateJson(const std::optional<Estimate>& estimate) {
   return {{"low", estimate->low}, {"best", estimate->best}, {"high", estimate->high}};
 }
 
+Json FigureJson(const FigureChange& row, bool comparable) {
+  return {{"figure", NameOf(row.figure)},
+          {"unit", row.figure == Figure::kCopyTime ? "seconds" : "bytes"},
+          {"a", SideJson(row.a)},
+          {"b", SideJson(row.b)},
+          {"change", EstimateJson(row.change)},
+          {"verdict", row.verdict && comparable ? Json(NameOf(*row.verdict)) : Json(nullptr)}};
+}
+
 Json PartsJson(const std::vector<PartChange>& parts) {
   Json rows = Json::array();
   for (const PartChange& part : parts) {
@@ -68,6 +77,31 @@ Json PredictionJson(const std::optional<Prediction>& prediction) {
           {"inside", prediction->holds()}};
 }
 
+Json ComparisonJson(const Diff& diff) {
+  const Comparison& of = diff.comparison;
+  const bool comparable = of.obstacles.empty();
+  Json figures = Json::array();
+  for (const FigureChange& row : of.figures) {
+    Json figure = FigureJson(row, comparable);
+    figure["label"] = LabelOf(row.figure);
+    figures.push_back(std::move(figure));
+  }
+  const auto texts = [](const std::vector<RunFigures>& side) {
+    Json out = Json::array();
+    for (const RunFigures& run : side) out.push_back(RunText(run));
+    return out;
+  };
+  const auto sees_lines = [&](const RunFigures& run) { return comparable && WhyMissing(run, "stacks").empty(); };
+  return {{"verdict", of.verdict ? Json(NameOf(*of.verdict)) : Json(nullptr)},
+          {"sentence", DiffSentence(diff)},
+          {"prediction", of.prediction ? Json(PredictionText(*of.prediction)) : Json(nullptr)},
+          {"notes", of.notes},
+          {"a", texts(diff.a)},
+          {"b", texts(diff.b)},
+          {"sees_lines", {{"a", sees_lines(diff.a[0])}, {"b", sees_lines(diff.b[0])}}},
+          {"figures", std::move(figures)}};
+}
+
 }  // namespace
 
 Json DiffJson(const Diff& diff) {
@@ -75,14 +109,7 @@ Json DiffJson(const Diff& diff) {
   Json a = Json::array(), b = Json::array(), figures = Json::array();
   for (const RunFigures& run : diff.a) a.push_back(RunJson(run));
   for (const RunFigures& run : diff.b) b.push_back(RunJson(run));
-  for (const FigureChange& row : of.figures) {
-    figures.push_back({{"figure", NameOf(row.figure)},
-                       {"unit", row.figure == Figure::kCopyTime ? "seconds" : "bytes"},
-                       {"a", SideJson(row.a)},
-                       {"b", SideJson(row.b)},
-                       {"change", EstimateJson(row.change)},
-                       {"verdict", row.verdict && of.obstacles.empty() ? Json(NameOf(*row.verdict)) : Json(nullptr)}});
-  }
+  for (const FigureChange& row : of.figures) figures.push_back(FigureJson(row, of.obstacles.empty()));
   return {{"schema", "cowprof.diff/1"},
           {"comparable", of.obstacles.empty()},
           {"obstacles", of.obstacles},
@@ -95,6 +122,11 @@ Json DiffJson(const Diff& diff) {
           {"lines", PartsJson(of.lines)},
           {"types", PartsJson(of.types)},
           {"prediction", PredictionJson(of.prediction)}};
+}
+
+Json ComparisonsJson(const Diff& diff) {
+  const Diff swapped = {.a = diff.b, .b = diff.a, .comparison = Compare(diff.b, diff.a)};
+  return Json::array({ComparisonJson(diff), ComparisonJson(swapped)});
 }
 
 }  // namespace cowprof

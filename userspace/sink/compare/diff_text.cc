@@ -23,17 +23,6 @@ std::string Clause(const FigureChange& row, const char* verb, const char* what) 
                       PercentText(row.a->mean, change));
 }
 
-std::string SideText(const char* name, const RunFigures& run) {
-  std::vector<std::string> parts;
-  parts.push_back(Plural(run.workers, "worker"));
-  parts.push_back(run.start_method);
-  if (!run.python.empty()) parts.push_back(absl::StrCat("Python ", Printable(run.python)));
-  if (run.batches) parts.push_back(absl::StrCat(HumanCount(*run.batches), " batches"));
-  parts.push_back(HumanDuration(run.duration));
-  parts.push_back(absl::StrCat(NameOf(run.exactness), " counts (", Printable(run.rung), ")"));
-  return absl::StrCat("  ", name, "  ", Printable(run.path), ": ", absl::StrJoin(parts, ", "), "\n");
-}
-
 std::string PartsText(const char* title, const std::vector<PartChange>& parts) {
   std::string out;
   for (size_t i = 0; i < std::min(parts.size(), kMostParts); ++i) {
@@ -92,8 +81,8 @@ std::string DiffText(const Diff& diff) {
   out += PartsText("line (copied by the workers)", of.lines);
   out += PartsText("type", of.types);
   out += "\n";
-  for (const RunFigures& run : diff.a) out += SideText("A", run);
-  for (const RunFigures& run : diff.b) out += SideText("B", run);
+  for (const RunFigures& run : diff.a) absl::StrAppend(&out, "  A  ", RunText(run), "\n");
+  for (const RunFigures& run : diff.b) absl::StrAppend(&out, "  B  ", RunText(run), "\n");
   return out;
 }
 

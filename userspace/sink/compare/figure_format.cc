@@ -78,4 +78,15 @@ std::string KindText(const PartChange& part) {
   return part.b > part.a ? "more" : "less";
 }
 
+std::string RunText(const RunFigures& run) {
+  std::vector<std::string> parts;
+  parts.push_back(Plural(run.workers, "worker"));
+  parts.push_back(run.start_method);
+  if (!run.python.empty()) parts.push_back(absl::StrCat("Python ", Printable(run.python)));
+  if (run.batches) parts.push_back(absl::StrCat(HumanCount(*run.batches), " batches"));
+  parts.push_back(HumanDuration(run.duration));
+  parts.push_back(absl::StrCat(NameOf(run.exactness), " counts (", Printable(run.rung), ")"));
+  return absl::StrCat(Printable(run.path), ": ", absl::StrJoin(parts, ", "));
+}
+
 }  // namespace cowprof

@@ -1,4 +1,5 @@
-// Words for figures and for what has changed; shared by the outputs of diff, check and prove. Pure.
+// Words for figures and for what has changed; shared by the outputs of diff, check and prove, and by the page of two.
+// Pure.
 #ifndef COWPROF_SINK_COMPARE_FIGURE_FORMAT_H_
 #define COWPROF_SINK_COMPARE_FIGURE_FORMAT_H_
 
@@ -17,6 +18,8 @@ std::string PredictionText(const Prediction& prediction);
 std::string NameText(const PartName& name);       // "train.py: __getitem__, via pandas"
 std::string NumbersText(const PartChange& part);  // "12 -> 13"; "" of a type
 std::string KindText(const PartChange& part);     // "new", "gone", "more", "less", "~": not certain
+// "a.json: 4 workers, fork, Python 3.13, 300 batches, 10 s, exact counts (btf-tracepoints)"
+std::string RunText(const RunFigures& run);
 
 }  // namespace cowprof
 

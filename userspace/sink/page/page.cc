@@ -45,6 +45,7 @@ PageData PageBuilder::Data(const RunModel& model, const Findings& findings, cons
                {"verdict", findings.verdict},
                {"run", RunJson(model.info, state)}};
   if (state.ranks != nullptr) page["report"]["ranks"] = FleetRowsJson(*state.ranks);
+  if (state.comparisons != nullptr) page["comparisons"] = *state.comparisons;
   PageData data;
   series_.Write(model, findings.forecast, &data.columns, &page);
   events_.Write(model, findings, &page);

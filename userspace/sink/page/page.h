@@ -4,6 +4,7 @@
 #ifndef COWPROF_SINK_PAGE_PAGE_H_
 #define COWPROF_SINK_PAGE_PAGE_H_
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,10 @@ namespace cowprof {
 
 // State of a recording when its page is made.
 struct RecordingState {
-  bool complete = false;         // it was finished
-  bool live = false;             // it is still running, and the page follows it
-  const Fleet* ranks = nullptr;  // of a launcher
+  bool complete = false;                                // it was finished
+  bool live = false;                                    // it is still running, and the page follows it
+  const Fleet* ranks = nullptr;                         // of a launcher
+  const nlohmann::ordered_json* comparisons = nullptr;  // of the second of two: ComparisonsJson()
 };
 
 // JSON, a newline, and the binary that the JSON's columns point into. Refers to columns of its builder.

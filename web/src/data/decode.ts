@@ -1,6 +1,7 @@
 // Owns decoding a payload (base64 of gzip of cowprof.page/2) into a typed Page. Columns stay packed until they are read.
 // Does not: touch the DOM. Every failure is an Error whose message is a sentence for the reader.
 import { readColumn, type Column } from "./columns";
+import { parseComparisons, type Comparison } from "./comparison";
 import { kFleetSchema, parseFleet, type Fleet } from "./fleet";
 import { asList, asNumber, asRecord, asText, type Json, type JsonRecord } from "./json";
 import { fromBase64, unpackParts } from "./payload";
@@ -130,6 +131,7 @@ export interface Page {
   regionCounts: RegionCounts;
   pages: PageRuns;
   pagesOmitted: number; // of very many copied pages, the page omits some
+  comparisons: Comparison[]; // of the second of two recordings: with the first, and of the first with it
 }
 
 export const kCauseOrder = [
@@ -328,6 +330,7 @@ function parsePage(page: JsonRecord, binary: Uint8Array): Page {
     regionCounts: decodeRegionCounts(record("region_counts"), read),
     pages: decodePageRuns(record("pages"), read),
     pagesOmitted: asNumber(page["pages_dropped"]) ?? 0,
+    comparisons: parseComparisons(page["comparisons"]),
   };
 }
 

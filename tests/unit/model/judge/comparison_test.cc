@@ -2,6 +2,7 @@
 #include "model/judge/comparison.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "sink/compare/diff.h"
 #include "sink/compare/junit.h"
@@ -234,6 +235,35 @@ TEST_CASE("a side without a figure leaves it unknown, never the same", "[compari
   const Diff other = {{a}, {b}, Compare({a}, {b})};
   CHECK_FALSE(other.comparison.verdict);
   CHECK_THAT(DiffSentence(other), Catch::EndsWith("copies of different start methods can't be compared."));
+}
+
+TEST_CASE("the page of two recordings says what diff says of them, and of the two swapped", "[comparison]") {
+  RunFigures a = Recording("a.json", 500 * kMiB, 520 * kMiB), b = Recording("b.json", 30 * kMiB, 50 * kMiB);
+  a.remedies = {{.id = "serialise", .saves = Estimate{300 * kMiB, 380 * kMiB, 410 * kMiB}}};
+  b.command = "python3 fixed.py";
+  b.without = {"stacks"};
+  const Diff diff = {{a}, {b}, Compare({a}, {b})}, back = {{b}, {a}, Compare({b}, {a})};
+  const auto both = ComparisonsJson(diff);
+  REQUIRE(both.size() == 2);
+  CHECK(both[0]["sentence"] == DiffSentence(diff));
+  CHECK(both[1]["sentence"] == DiffSentence(back));
+  CHECK(both[0]["verdict"] == "better");
+  CHECK(both[1]["verdict"] == "worse");
+  CHECK(both[0]["notes"] == diff.comparison.notes);
+  CHECK(both[0]["prediction"].get<std::string>().starts_with("Predicted (serialise): "));
+  CHECK(both[1]["prediction"].is_null());
+  CHECK(both[0]["figures"].size() == DiffJson(diff)["figures"].size());
+  CHECK(both[0]["figures"][0]["label"] == "copied by the workers");
+  CHECK(both[0]["sees_lines"].dump() == R"({"a":true,"b":false})");
+  CHECK(both[1]["sees_lines"].dump() == R"({"a":false,"b":true})");
+  CHECK_THAT(DiffText(diff), Catch::Contains("  A  " + both[0]["a"][0].get<std::string>() + "\n"));
+
+  b.death = "worker 7: killed by SIGKILL";
+  const auto failed = ComparisonsJson({{a}, {b}, Compare({a}, {b})})[0];
+  CHECK(failed["sentence"] == "Can't be compared: In b.json, a process failed: worker 7: killed by SIGKILL.");
+  CHECK(failed["verdict"].is_null());
+  CHECK(failed["figures"][0]["verdict"].is_null());
+  CHECK(failed["sees_lines"]["a"] == false);
 }
 
 TEST_CASE("an output stays what it is, whatever a name holds", "[comparison]") {

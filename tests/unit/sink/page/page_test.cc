@@ -171,6 +171,10 @@ TEST_CASE("page: the report in it is that of `report --json`, and packing change
   CHECK(PageReading(data).json["report"].dump() == ReportJsonOf(made.run).dump());
   CHECK(PageReading(data).json["run"]["live"] == true);
   CHECK(Unpacked(Packed({data})) == data);
+  CHECK_FALSE(PageReading(data).json.contains("comparisons"));
+  const OrderedJson comparisons = {{{"sentence", "x"}}};
+  const auto parts = made.builder.Data(made.run.model, Judge(made.run), {.comparisons = &comparisons});
+  CHECK(PageReading(absl::StrJoin(parts.parts(), "")).json["comparisons"] == comparisons);
 }
 
 TEST_CASE("page: two recordings stand in two lines of the data element") {

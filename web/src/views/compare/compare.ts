@@ -1,14 +1,14 @@
 // Owns the comparison with another recording: how it is opened, and what is said, drawn and listed about both.
-// Does not: read a file (file.ts), choose words (words.ts), match rows (rows.ts) or draw (chart.ts).
+// Does not: judge, which cowprof did for two recordings in one page; read a file (file.ts), match rows (rows.ts) or draw (chart.ts).
 import "./compare.css";
 import { CompareChart } from "./chart";
 import { readRecording } from "./file";
-import { compareCauses, compareLines, compareTypes, type Difference } from "./rows";
-import { doubtsInWords, savingInWords, workersOf } from "./words";
+import { compareCauses, compareFigures, compareLines, compareTypes, signed, type Difference } from "./rows";
+import type { Comparison } from "../../data/comparison";
 import type { Page } from "../../data/decode";
 import { make, makeButton, makeSection, mark } from "../../ui/dom";
-import { exactnessInWords, formatBytes, formatCount, formatSeconds } from "../../core/format";
-import type { Report } from "../../data/report";
+import { exactnessInWords, formatBytes, formatCount, formatSeconds, visibleText } from "../../core/format";
+import { isWorker } from "../../core/processes";
 import type { Store } from "../../store";
 import { DataTable, makeSearchBox, makeSwitch, makeTitle, type Column } from "../../ui/table";
 import { makePathName } from "../../ui/path_name";
@@ -18,9 +18,8 @@ interface Other {
   name: string;
 }
 
-function signed(bytes: number | null): string {
-  return bytes === null ? "—" : bytes === 0 ? "same" : `${bytes > 0 ? "+" : ""}${formatBytes(bytes)}`;
-}
+const kNotJudged =
+  "Not judged: two pages don't say whether their runs can be compared. Give both recordings to cowprof diff, or to cowprof view for a page with the verdict.";
 
 function relative(row: Difference): number | null {
   return row.change === null || row.a === null || row.a === 0 ? null : row.change / row.a;
@@ -34,7 +33,7 @@ function planColumns([name, detail, lines]: string[]): Column<Difference>[] {
     csv: [{ head: `${title}_bytes`, value: key }],
   });
   const tone = (row: Difference): string =>
-    (row.change ?? 0) < 0 ? "number less" : (row.change ?? 0) > 0 ? "number more-copied" : "number";
+    row.alike === true ? "number" : (row.change ?? 0) < 0 ? "number less" : (row.change ?? 0) > 0 ? "number more-copied" : "number";
   const columns: Column<Difference>[] = [
     {
       title: name ?? "",
@@ -69,13 +68,37 @@ interface Part {
   id: string;
   title: string;
   heads: string[];
-  rows: (a: Report, b: Report, pageBytes: number | null) => Difference[];
+  rows: (a: Page, b: Page, comparison: Comparison | null) => Difference[];
 }
 
+const pageBytesOf = (a: Page, b: Page): number | null => a.run.pageBytes ?? b.run.pageBytes;
+const seesLines = (comparison: Comparison | null): Comparison["seesLines"] => comparison?.seesLines ?? { a: false, b: false };
+
 const kParts: Part[] = [
-  { id: "compare-lines", title: "By Python function", heads: ["file", "function", "lines"], rows: compareLines },
-  { id: "compare-causes", title: "By cause", heads: ["cause"], rows: compareCauses },
-  { id: "compare-types", title: "By type of object", heads: ["type"], rows: compareTypes },
+  {
+    id: "compare-figures",
+    title: "All workers together",
+    heads: ["figure", "verdict"],
+    rows: (a, b, comparison) => compareFigures(a.report, b.report, comparison),
+  },
+  {
+    id: "compare-lines",
+    title: "By Python function",
+    heads: ["file", "function", "lines"],
+    rows: (a, b, comparison) => compareLines(a.report, b.report, pageBytesOf(a, b), seesLines(comparison)),
+  },
+  {
+    id: "compare-causes",
+    title: "By cause",
+    heads: ["cause"],
+    rows: (a, b) => compareCauses(a.report, b.report, pageBytesOf(a, b)),
+  },
+  {
+    id: "compare-types",
+    title: "By type of object",
+    heads: ["type"],
+    rows: (a, b, comparison) => compareTypes(a.report, b.report, pageBytesOf(a, b), seesLines(comparison)),
+  },
 ];
 
 class DifferencePart {
@@ -96,29 +119,32 @@ class DifferencePart {
     this.element = mark(make("div", "blame-box", makeTitle(part.title, this.table), this.table.element, this.note), { id: part.id });
   }
 
-  show(a: Page, b: Page): void {
-    const rows = this.part.rows(a.report, b.report, a.run.pageBytes ?? b.run.pageBytes);
-    const [first] = rows;
-    const missing = first === undefined ? null : first.a === null ? "A" : first.b === null ? "B" : null;
+  show(a: Page, b: Page, comparison: Comparison | null): void {
+    const rows = this.part.rows(a, b, comparison);
+    const missing = (["a", "b"] as const).find((side) => rows.every((row) => row[side] === null))?.toUpperCase();
     this.element.hidden = rows.length === 0;
-    this.note.textContent = missing === null ? "" : `${missing} was recorded without these, so no change is known.`;
+    this.note.textContent = missing === undefined ? "" : `${missing}'s are not known, so neither is the change.`;
     this.table.update(rows);
   }
 }
 
-function makeRun(letter: string, when: string, page: Page, name: string): HTMLElement {
+// `recordings`: what cowprof says of each recording of this side; empty: it compared none.
+function makeRun(letter: string, when: string, { page, name }: Other, recordings: string[]): HTMLElement {
+  const { report, run } = page;
   const facts = [
-    formatSeconds(page.report.durationSeconds),
-    `${formatCount(workersOf(page))} workers`,
-    exactnessInWords(page.report.exactness || page.run.exactness),
-    page.run.started === "" ? "" : `recorded ${page.run.started.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*$/, "$1 $2")}`,
+    formatSeconds(report.durationSeconds),
+    `workers started: ${formatCount(report.workers.filter(isWorker).length)}`,
+    exactnessInWords(report.exactness || run.exactness),
   ];
+  const started = run.started.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*$/, "recorded $1 $2 UTC");
+  const notes =
+    recordings.length > 0 ? [...recordings, started] : [[...facts, started].filter((fact) => fact !== "").join(" · "), page.verdict];
   return make(
     "div",
     `compare-run run-${letter.toLowerCase()}`,
     make("p", "", make("strong", "", `${letter}, ${when}`), ` ${name}`),
-    make("p", "command", page.report.command || "unknown command"),
-    make("p", "note", facts.filter((fact) => fact !== "").join(" · ")),
+    make("p", "command", report.command || "unknown command"),
+    ...notes.filter((note) => note !== "").map((note) => make("p", "note", note)),
   );
 }
 
@@ -127,7 +153,7 @@ class Compare {
   readonly button: HTMLElement;
   private readonly alert = mark(make("p", "compare-alert"), { role: "alert" });
   private readonly saving = mark(make("p", "saving"), { id: "saving" });
-  private readonly doubts = make("ul", "doubts");
+  private readonly notes = make("ul", "doubts");
   private readonly runs = make("div", "compare-runs");
   private readonly chart = new CompareChart();
   private readonly parts = kParts.map((part) => new DifferencePart(part));
@@ -174,7 +200,7 @@ class Compare {
       "div",
       "",
       this.saving,
-      this.doubts,
+      this.notes,
       this.runs,
       make("div", "compare-legend", make("span", "key-a", "A"), make("span", "key-b", "B"), lines),
       this.chart.element,
@@ -252,11 +278,23 @@ class Compare {
     this.content.hidden = pair === null;
     if (pair === null) return;
     const [a, b] = pair;
-    this.saving.textContent = savingInWords(a.page, b.page);
-    this.doubts.replaceChildren(...doubtsInWords(a.page, b.page).map((words) => make("li", "", words)));
-    this.runs.replaceChildren(makeRun("A", "before", a.page, a.name), makeRun("B", "after", b.page, b.name));
-    this.which.textContent = `Everything below shows ${this.swapped ? "B" : "A"}, this page's recording.`;
-    for (const part of this.parts) part.show(a.page, b.page);
+    const comparison = this.other?.page.comparisons[this.swapped ? 1 : 0] ?? null;
+    this.content.classList.toggle("no-verdict", (comparison?.verdict ?? "") === "");
+    this.saving.textContent = visibleText(comparison?.sentence ?? kNotJudged);
+    const notes = comparison === null ? [] : [comparison.prediction, ...comparison.notes].filter((note) => note !== "");
+    this.notes.replaceChildren(...notes.map((note) => make("li", "", note)));
+    this.runs.replaceChildren(makeRun("A", "before", a, comparison?.a ?? []), makeRun("B", "after", b, comparison?.b ?? []));
+    const several = comparison !== null && comparison.a.length + comparison.b.length > 2;
+    this.which.textContent = [
+      "Functions, causes and types are of all processes, the parent included.",
+      several
+        ? "The verdict and the figures of the workers are of all recordings, curves and other tables of the first of A and of B."
+        : "",
+      `Everything below shows ${this.swapped ? "B" : "A"}, this page's recording.`,
+    ]
+      .filter((sentence) => sentence !== "")
+      .join(" ");
+    for (const part of this.parts) part.show(a.page, b.page, comparison);
     this.draw();
   }
 
