@@ -191,6 +191,16 @@ test("when a recording was made has its time zone", async () => {
   });
 });
 
+test("of very many workers the curves are those that peak highest, which is said", async () => {
+  await withPage("compare-many", [makePage({ workers: 70, samples: 20 }), makePage()], {}, async (page) => {
+    assert.match(await page.textContent(".run-a"), /workers started: 70/);
+    assert.doesNotMatch(await page.textContent(".compare-chart"), /Drawn/);
+    await page.locator(".compare-legend .switch-entry", { hasText: "Each worker" }).click();
+    await settle(page);
+    assert.match(await page.textContent(".compare-chart"), /Drawn: of A 64 of 70 workers, those that peak highest\./);
+  });
+});
+
 test("reports of older tools do not sum the workers", async () => {
   const { report } = await (await loadSource("data/decode.ts")).parsePayload(pack(makePage()));
   assert.equal(

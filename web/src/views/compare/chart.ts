@@ -1,9 +1,9 @@
 // Owns the chart of two runs on shared axes: their workers' private memory, from each run's first worker on.
-// Does not: sum; the recording has the workers' sum.
+// Does not: sum; the recording has the workers' sum. Of very many workers it draws those that peak highest, and says so.
 import uPlot from "uplot";
 import type { Page, Track } from "../../data/decode";
 import { make, mark } from "../../ui/dom";
-import { formatClock, formatKib } from "../../core/format";
+import { formatClock, formatCount, formatKib } from "../../core/format";
 import { cutColumn, cutTimes, planCut } from "../../core/downsample";
 import { colour, onTheme } from "../../ui/theme";
 import { valueAt } from "../../core/column_values";
@@ -28,9 +28,21 @@ interface Drawn {
   first: number;
 }
 
+// Those that peak highest: the first ones would leave the end of a run empty.
+function drawnWorkersOf(page: Page): Track[] {
+  const workers = workersOf(page);
+  if (workers.length <= kMostWorkers) return workers;
+  const peakOf = ({ columns }: Track): number => columns.private.values.reduce((peak, value) => (value > peak ? value : peak), 0);
+  return workers
+    .map((track) => ({ track, peak: peakOf(track) }))
+    .sort((a, b) => b.peak - a.peak)
+    .slice(0, kMostWorkers)
+    .map(({ track }) => track);
+}
+
 function linesOf(page: Page, run: number, each: boolean): Drawn[] {
   const one = ({ columns, first }: Track): Drawn => ({ run, values: columns.private.values, first });
-  return each ? workersOf(page).slice(0, kMostWorkers).map(one) : [{ run, values: page.totals.workersPrivate.values, first: 0 }];
+  return each ? drawnWorkersOf(page).map(one) : [{ run, values: page.totals.workersPrivate.values, first: 0 }];
 }
 
 function startOf(page: Page): number {
@@ -56,11 +68,12 @@ export class CompareChart {
     "aria-label": "Private memory of the workers of A and of B over the time since their first worker; A dashed, B solid",
   });
   private readonly reading = make("p", "compare-reading");
+  private readonly omitted = make("p", "note");
   private plot: uPlot | null = null;
   private pages: Page[] = [];
 
   constructor() {
-    this.element.append(this.reading, this.host);
+    this.element.append(this.reading, this.host, this.omitted);
     new ResizeObserver(() => {
       if (this.plot !== null && this.host.clientWidth > 0) this.plot.setSize({ width: this.host.clientWidth, height: kHeight });
     }).observe(this.host);
@@ -74,6 +87,11 @@ export class CompareChart {
     this.plot?.destroy();
     this.plot = new uPlot(this.options(lines, each), joinRuns(pages, lines), this.host);
     this.say(null);
+    const omitted = pages.flatMap((page, run) => {
+      const count = workersOf(page).length;
+      return each && count > kMostWorkers ? [`of ${run === 0 ? "A" : "B"} ${kMostWorkers} of ${formatCount(count)} workers`] : [];
+    });
+    this.omitted.textContent = omitted.length === 0 ? "" : `Drawn: ${omitted.join(", ")}, those that peak highest.`;
   }
 
   private options(lines: Drawn[], each: boolean): uPlot.Options {
