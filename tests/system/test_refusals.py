@@ -90,7 +90,7 @@ def test_a_recording_does_not_keep_the_command_line(folder):
 def test_a_user_namespace(folder, target):
     inside = [*harness.TO_NOBODY, "unshare", "--user", "--map-root-user"]
     refused = run(["cowprof", "--without", "page-map", "-q", "--", "true"], folder, inside)
-    assert_refused(refused, {5}, "user namespace of its own", "on the host", "sudo cowprof --attach PID")
+    assert_refused(refused, {5}, "user namespace of its own", "on the host", "sudo $(command -v cowprof) --attach PID")
     assert "cap-add" not in refused.stderr
 
 

@@ -21,6 +21,7 @@
 #include "source/proc_tree.h"
 #include "source/procfs.h"
 #include "source/rights_remedy.h"
+#include "source/wait_state.h"
 #include "timeline/json_fields.h"
 #include "timeline/json_hangs.h"
 
@@ -73,11 +74,14 @@ int FindHang(const Options& options) {
   if (absl::Status status = CheckTarget(proc, options.pid); !status.ok()) return Fail(kNoProcess, status.message());
   const std::vector<pid_t> family = FamilyOf(proc, options.pid);
   const ThreadsLook before = LookAtThreads(proc, family);
-  if (before.processes.empty() && before.not_permitted.empty() && !before.not_looked_at.empty()) {
-    return Fail(kHostCannot, absl::StrCat("can't see what the threads of process ", options.pid,
-                                          " wait for: ", before.not_looked_at.begin()->first));
-  }
   if (before.processes.empty()) {
+    const absl::Status target = ReadThreadWaits(proc, options.pid).status();
+    if (absl::IsUnimplemented(target)) {
+      return Fail(kHostCannot,
+                  absl::StrCat("can't see what the threads of process ", options.pid, " wait for: ", target.message()));
+    }
+  }
+  if (before.processes.empty() && before.not_looked_at.empty()) {
     return Fail(kNoProcess, absl::StrCat("can't see what the threads of process ", options.pid,
                                          " wait for (/proc/PID/task/TID/syscall); ",
                                          RightsRemedy(ReadCaller(), {"CAP_SYS_PTRACE"})));

@@ -94,7 +94,8 @@ std::string HelpText(const std::vector<CommandRow>& table, const std::string& na
   absl::StrAppend(&out, "\nExit status:\n", Columns(statuses));
   if (command.name.empty())
     absl::StrAppend(&out, "With -- CMD: the status of CMD, unless 1, 3 or 6 applies; 127 if there is no\n",
-                    "CMD, 126 if it can't be run, 128 + N if signal N killed it.\n");
+                    "CMD, 126 if it can't be run, 128 + N if signal N killed it. If cowprof can't\n",
+                    "begin (2, 4, 5), CMD is not run.\n");
   return out;
 }
 

@@ -116,7 +116,7 @@ const std::vector<CommandRow>& Prose() {
        .usage = {"cowprof hang PID [--json]"},
        .details =
            {"Looks at a process and all that it has forked, and shows which of them wait for a lock that no living "
-            "thread can release, or for a thread that is gone, who holds it, and what to change."},
+            "thread can release, or for a thread that is gone; who holds it; and what to change."},
        .examples = {{"sudo $(command -v cowprof) hang 4242", "why the workers stand still"},
                     {"sudo $(command -v cowprof) hang 4242 --json", "the same for programs"}},
        .statuses = {kDone, kUsage, kNoProcess, kHostCannot, kCannotWrite}},
@@ -178,7 +178,8 @@ std::string MeaningOf(ExitCode code, absl::string_view command) {
     case kUsage:
       if (command == "check") return "a bound can't be decided, or wrong command line";
       if (command == "prove") return "no verdict, or wrong command line";
-      if (command.empty()) return "wrong command line, not a recording, or no verdict (check, diff, prove)";
+      if (command.empty())
+        return "wrong command line, a file that is not a recording, or no verdict (check, diff, prove)";
       if (command == "diff") return "no verdict, wrong command line, or a file that is not a recording";
       return "wrong command line, or a file that is not a recording";
     case kGateHit:
@@ -191,7 +192,8 @@ std::string MeaningOf(ExitCode code, absl::string_view command) {
       return "this host can do nothing for the request";
     case kCannotWrite:
       if (command == "check") return "a file can't be read, or is not a recording; or the output can't be written";
-      return "the output can't be written, or what a check needs can't be read";
+      if (command.empty()) return "the output can't be written, or what check needs can't be read";
+      return "the output can't be written";
   }
   return "";
 }

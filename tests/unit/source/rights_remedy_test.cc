@@ -51,8 +51,8 @@ TEST_CASE("each kind of caller is told its own way") {
   for (const char* engine : {"docker run", "podman run", "securityContext"})
     CHECK(absl::StrContains(inside(Container::kUnknown), engine));
   const Caller rootless = {.words = words, .root = true, .host_users = false, .container = Container::kPodman};
-  CHECK(
-      absl::StrContains(RightsRemedy(rootless, missing), "on the host, run: sudo cowprof --attach \"$(podman inspect"));
+  CHECK(absl::StrContains(RightsRemedy(rootless, missing),
+                          "on the host, run: sudo $(command -v cowprof) --attach \"$(podman inspect"));
   CHECK_FALSE(absl::StrContains(RightsRemedy(rootless, missing), "cap-add"));
 }
 

@@ -114,6 +114,12 @@ std::string WhyUnnamed(const RunFigures& run) {
   return run.lines.empty() && run.Get(Figure::kCopied) != 0.0 ? WhyMissing(run, "stacks") : "";
 }
 
+// The same of lines, which the page map lacks where it has types.
+std::string WhyNoLines(const RunFigures& run) {
+  const bool lacks = run.exactness == Exactness::kPageMap && run.Get(Figure::kCopied) != 0.0;
+  return lacks ? "the page map has no stacks" : WhyUnnamed(run);
+}
+
 // Which of A's remedies B has. B's program is not read: another start method shows; that the collector copies less
 // while reference counts copy as before, too; otherwise it is taken for the one that moves items out of objects. "":
 // none.
@@ -217,17 +223,22 @@ Comparison Compare(absl::Span<const RunFigures> a, absl::Span<const RunFigures> 
     if (row.a || row.b) of.figures.push_back(row);
   }
   // What one recording could not see is not gone in it.
-  const RunFigures* unlike = nullptr;
-  for (const auto& side : {a, b}) {
-    for (const RunFigures& run : side) {
-      if (WhyUnnamed(run) != WhyUnnamed(first)) unlike = WhyUnnamed(run).empty() ? &first : &run;
+  // Whether all have them, or all lack them for the same reason. Otherwise a note says which lacks them.
+  const auto alike = [&](absl::string_view parts, std::string (*why)(const RunFigures&)) {
+    const RunFigures* unlike = nullptr;
+    for (const auto& side : {a, b}) {
+      for (const RunFigures& run : side) {
+        if (why(run) != why(first)) unlike = why(run).empty() ? &first : &run;
+      }
     }
-  }
-  if (unlike != nullptr) {
-    of.notes.push_back(absl::StrCat("Lines and types are not compared: those of ", Printable(unlike->path),
-                                    " are not known: ", WhyUnnamed(*unlike), "."));
-  } else {
-    of.lines = PartsChanged(a, b, &RunFigures::lines);
+    if (unlike != nullptr) {
+      of.notes.push_back(absl::StrCat(parts, " are not compared: those of ", Printable(unlike->path),
+                                      " are not known: ", why(*unlike), "."));
+    }
+    return unlike == nullptr;
+  };
+  if (alike("Lines and types", WhyUnnamed)) {
+    if (alike("Lines", WhyNoLines)) of.lines = PartsChanged(a, b, &RunFigures::lines);
     of.types = PartsChanged(a, b, &RunFigures::types);
   }
   if (!of.obstacles.empty()) return of;

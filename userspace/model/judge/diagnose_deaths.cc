@@ -97,7 +97,7 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& mode
     if (const LimitModel* shm = LimitOf(model, LimitKind::kShm);
         shm != nullptr && shm->peak >= kMostOfIt * used && shm->peak <= used) {
       return {absl::StrCat("Shared memory (", Printable(shm->now.name), ") held up to ", HumanBytes(shm->peak), " of ",
-                           HumanBytes(used), " in use: keep less in it, if it is this job's.")};
+                           HumanBytes(used), " in use. If that was this job's, keep less in it.")};
     }
     if (IsPrivateMemoryKnown(kill, model)) {
       if (kill.limit.kind == LimitKind::kHost) return {};  // OomHost() says it

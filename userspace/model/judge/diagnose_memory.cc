@@ -235,7 +235,6 @@ Diagnosis FileBacked(const Facts& facts) {
   Diagnosis diagnosis = {.id = "file-backed", .confidence = 0.6, .harm = Harm::kNone};
   const std::string growth = GrowthOfOthers(facts);
   diagnosis.summary = absl::StrCat(
-      LimitAhead(facts),
       growth.empty() && !StillGrows(facts) && facts.findings.forecast.first_limit < 0
           ? "Nothing to do: what grows is the resident size"
           : "The resident size grows",

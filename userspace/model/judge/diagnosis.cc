@@ -134,6 +134,8 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
     if (helps) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework);
   }
   if (!found.empty()) TellTogether(&found);
+  // What fills the limit is another finding's, if there is one.
+  if (!found.empty() && found.front().id == "file-backed") found.front().summary.insert(0, LimitAhead(facts));
   return found;
 }
 

@@ -193,7 +193,7 @@ std::string FixOf(const PickleFailure& failure) {
     case PickleReason::kLogger:
       return "get it from logging.getLogger() instead of calling its class";
     case PickleReason::kEnumMember:
-      return "give the enum a __reduce_ex__, or the type that it mixes in a __getnewargs__";
+      return "define __reduce_ex__ on the enum, or __getnewargs__ on the type that it mixes in";
     case PickleReason::kMainWithoutFile:
       return "put it into a module with a file, or run the program from one";
     default:

@@ -13,11 +13,11 @@
 namespace cowprof {
 namespace {
 
-// "cow-refcount: about 79 % of it at train.py:36 in __getitem__"; "": no line is known.
+// "cow-refcount (about 79 % at train.py:36 in __getitem__)"; "": no line is known.
 std::string Blamed(const BoundResult& one) {
   if (!one.culprit) return "";
-  return absl::StrCat(one.culprit_of, ": about ", Percent(one.culprit->share), " of it at ",
-                      LineText(one.culprit->frame));
+  return absl::StrCat(one.culprit_of, " (about ", Percent(one.culprit->share), " at ", LineText(one.culprit->frame),
+                      ")");
 }
 
 }  // namespace

@@ -117,14 +117,17 @@ void MetricsTally::Update(const RunModel& model, const Totals& workers) {
   if (workers.copies_known) copies_ = std::max(copies_, Count(workers.copies));
   if (!workers.causes_known) return;
   CauseCounts& causes = causes_ ? *causes_ : causes_.emplace();
-  // A copy of which another cause is found later stays where it was: together they are never more than all copies, and
-  // what is copied later belongs to the cause that rises then.
+  // A copy of which another cause is found later stays where it was: together they are never more than all copies. What
+  // is copied later is shared among the causes that rise then.
   const CauseCounts before = std::exchange(causes_then_, workers.causes);
-  uint64_t left = SaturatingSubtract(copies_.value_or(UINT64_MAX), Sum(causes));
+  CauseCounts rises = {};
+  for (size_t i = 0; i < causes.size(); ++i) rises[i] = SaturatingSubtract(workers.causes[i], before[i]);
+  uint64_t all = Sum(rises), left = std::min(all, SaturatingSubtract(copies_.value_or(UINT64_MAX), Sum(causes)));
   for (size_t i = 0; i < causes.size(); ++i) {
-    const uint64_t more = std::min(SaturatingSubtract(workers.causes[i], before[i]), left);
+    const uint64_t more = all == 0 ? 0 : std::min(left, static_cast<uint64_t>(1.0 * rises[i] * left / all));
     causes[i] += more;
     left -= more;
+    all -= rises[i];
   }
 }
 

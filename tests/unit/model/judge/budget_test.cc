@@ -111,10 +111,10 @@ TEST_CASE("a broken bound names the line of what it bounds, and its share", "[bu
   CHECK(line({before, copies}, Figure::kPrivatePeak) == 0);
   CHECK(line({copies, growth}, Figure::kShmPeak) == 0);
   const std::string text = CheckText(Recording(30 * kMiB), broken({copies}, Figure::kCopied));
-  CHECK_THAT(text, Catch::Contains("\n             cow-refcount: about 6 % of it at a.py:3 in f\n"));
+  CHECK_THAT(text, Catch::Contains("\n             cow-refcount (about 6 % at a.py:3 in f)\n"));
   CHECK_THAT(CheckGithub(broken({copies}, Figure::kCopied)),
              Catch::Contains("::error file=a.py,line=3::cowprof: 20MiB: copied is 30.0 MiB, ") &&
-                 Catch::Contains("; cow-refcount: about 6 %25 of it at a.py:3 in f"));
+                 Catch::Contains("; cow-refcount (about 6 %25 at a.py:3 in f)"));
 }
 
 TEST_CASE("a recording that missed a part can break a bound, and keep none", "[budget]") {

@@ -187,6 +187,15 @@ TEST_CASE("lines that one recording could not see are neither gone nor new", "[c
   b.without = {};
   b.python_problem = "it is no CPython";
   CHECK_THAT(compare(a, b), Catch::EndsWith("b.json are not known: Python was not read: it is no CPython."));
+  b.python_problem = "";
+  b.exactness = Exactness::kPageMap;
+  const Comparison by_map = Compare({a}, {b});  // has types
+  CHECK(by_map.lines.empty());
+  CHECK(by_map.types.size() == 1);
+  CHECK(by_map.notes ==
+        std::vector<std::string>{"Lines are not compared: those of b.json are not known: the page map has no stacks."});
+  b.exactness = a.exactness;
+  b.python_problem = "it is no CPython";
   RunFigures fixed = b;
   fixed.figures[static_cast<size_t>(Figure::kCopied)] = 0;
   CHECK(Compare({a}, {fixed}).lines.size() == 1);  // it copies nothing: what A's lines copied is gone

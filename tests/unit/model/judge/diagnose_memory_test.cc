@@ -310,6 +310,12 @@ TEST_CASE("memory: mapped files are no leak, and no private memory is a mapped f
   INFO(beside.summary);
   CHECK(absl::StartsWith(beside.summary, "The host's memory (23.4 GiB) will be full in about "));
   CHECK(absl::StrContains(beside.summary, " MiB/s. The resident size grows, by pages of mapped files"));
+  // That of a finding which comes first tells of it.
+  const Worker leaks = {.new_mib = Line(8, 600), .end = kSeconds + 1};
+  const std::vector<Diagnosis> both = DiagnosesOf(Recorded({reads}, leaks, Line(15'000, 23'000)));
+  REQUIRE(both.size() == 2);
+  CHECK(both[0].id == "trainer-growth");
+  CHECK(absl::StartsWith(both[1].summary, "The resident size grows, by pages of mapped files"));
 }
 
 TEST_CASE("memory: workers that were spawned with much data") {

@@ -54,9 +54,12 @@ TEST_CASE("nothing to do: of a recording without an end the first sentence says 
     CHECK(findings.diagnoses[0].summary == findings.headline.sentence);
     return findings.headline.sentence;
   };
-  CHECK(absl::StartsWith(cut_off(Recorded(2, 1)),
-                         "Nothing to do so far (3.0 s; the recording has no end): the workers share"));
-  CHECK(absl::StartsWith(cut_off(Recorded(40, 12)), "So far (3.0 s; the recording has no end): Each worker copied"));
+  CHECK(absl::StartsWith(
+      cut_off(Recorded(2, 1)),
+      "Nothing to do up to 3.0 s, where this recording stops (it still runs, or was cut off): the workers share"));
+  CHECK(
+      absl::StartsWith(cut_off(Recorded(40, 12)),
+                       "Up to 3.0 s, where this recording stops (it still runs, or was cut off): Each worker copied"));
   CHECK(cut_off(Recorded(2, 100)) == HeadlineOf(Recorded(2, 100)));  // what it blames stands
 }
 

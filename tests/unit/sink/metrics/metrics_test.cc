@@ -192,6 +192,11 @@ TEST_CASE("metrics: a copy of which another cause is found later is counted once
             .processes = {RowByCause(1, {{Cause::kData, 4}, {Cause::kRefcount, 8}, {Cause::kHash, 5}})}});
   CHECK(job.Says("cowprof_copied_bytes_total{job_id=\"job-7\",rank=\"3\",cause=\"refcount\"} 8192"));
   CHECK(job.Says("cowprof_copied_bytes_total{job_id=\"job-7\",rank=\"3\",cause=\"hash\"} 20480"));
+  // Two of data become refcount's while 8 are copied: those are shared as the causes rise, 6 to 4.
+  job.Tick({.t = absl::Seconds(5),
+            .processes = {RowByCause(1, {{Cause::kData, 2}, {Cause::kRefcount, 14}, {Cause::kHash, 9}})}});
+  CHECK(job.Says("cowprof_copied_bytes_total{job_id=\"job-7\",rank=\"3\",cause=\"refcount\"} 24576"));
+  CHECK(job.Says("cowprof_copied_bytes_total{job_id=\"job-7\",rank=\"3\",cause=\"hash\"} 36864"));
 }
 
 TEST_CASE("metrics: a label's value can hold anything") {
