@@ -112,8 +112,10 @@ std::string SudoLine(const Caller& caller) {
 std::string RightsRemedy(const Caller& caller, const std::vector<std::string>& capabilities) {
   if (!caller.host_users) {
     return caller.container == Container::kPodman
-               ? "on the host, run: sudo $(command -v cowprof) --attach \"$(podman inspect -f '{{.State.Pid}}' NAME)\""
-               : "run cowprof as root on the host, from where it can see into containers: sudo $(command -v cowprof) --attach PID";
+               ? "on the host, run: sudo $(command -v cowprof) --attach "
+                 "\"$(podman inspect -f '{{.State.Pid}}' NAME)\""
+               : "run cowprof as root on the host, from where it can see into containers: "
+                 "sudo $(command -v cowprof) --attach PID";
   }
   if (caller.container != Container::kNone && (caller.root || !RootHas(caller, capabilities))) {
     std::vector<std::string> names;
