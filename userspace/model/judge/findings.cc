@@ -1,6 +1,7 @@
 // The order of judgement: sums first, then what rests on them.
 #include "model/judge/findings.h"
 
+#include "absl/algorithm/container.h"
 #include "model/judge/diagnosis_facts.h"
 
 namespace cowprof {
@@ -34,6 +35,8 @@ void JudgeScreen(const Run& run, Findings* findings) {
   findings->framework = FrameworkOf(run.model);
   findings->trains = Trains(run.model);
   findings->diagnoses = Diagnose(run, *findings);
+  findings->forecast_told = findings->forecast;
+  if (absl::c_any_of(findings->diagnoses, IsOfGrowth)) HeedGrowth(&findings->forecast_told);
   findings->peak = PeakSplitOf(run.model);
   findings->headline = HeadlineOf(run, *findings);
   findings->verdict = Verdict(run.model, *findings);

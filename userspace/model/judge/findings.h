@@ -48,6 +48,7 @@ struct Findings {
   BlameTables of_workers;
   std::map<int, PostMortem> ends;    // by index, of the processes that have ended
   std::vector<Diagnosis> diagnoses;  // most harmful first
+  Forecast forecast_told;            // what is said of `forecast` where a diagnosis may contradict it (HeedGrowth)
   PeakSplit peak;
   Headline headline;
   Framework framework = Framework::kFork;  // of most workers; kFork: nothing else is known

@@ -369,4 +369,17 @@ void Heed(const std::vector<const Alert*>& standing, Forecast* forecast) {
   forecast->sentence = SentenceOf(*forecast);
 }
 
+void HeedGrowth(Forecast* forecast) {
+  if (forecast->ended || forecast->shape.value_or(Shape::kFlat) != Shape::kFlat) return;
+  forecast->shape.reset();
+  forecast->still_since_attach = false;
+  for (LimitForecast& limit : forecast->limits) {
+    if (!limit.now.counts_bytes() || limit.outlook != Outlook::kSafe) continue;
+    limit.outlook = Outlook::kUnknown;
+    limit.peak.best = limit.peak.high = std::numeric_limits<double>::infinity();
+  }
+  JudgeLimits(forecast);
+  forecast->sentence = SentenceOf(*forecast);
+}
+
 }  // namespace cowprof

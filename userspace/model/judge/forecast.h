@@ -73,6 +73,9 @@ Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs);
 // Takes back that a limit is safe, and that nothing grows, while an alert says that it will soon be met: what a worker
 // takes as it starts is in the alert, and not in the trends of a forecast.
 void Heed(const std::vector<const Alert*>& standing, Forecast* forecast);
+// Takes back that nothing grows, and that memory is safe, where a finding says that it grows: the growth is too young,
+// or too slow, for the trends of a forecast.
+void HeedGrowth(Forecast* forecast);
 
 }  // namespace cowprof
 

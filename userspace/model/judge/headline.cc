@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -76,10 +75,8 @@ std::string Verdict(const RunModel& model, const Findings& findings) {
   std::vector<std::string> sentences = {findings.headline.sentence};
   if (std::string peak = PeakSentence(model, findings.peak); !peak.empty()) sentences.push_back(std::move(peak));
   if (std::string limit = LimitSentence(model, findings); !limit.empty()) sentences.push_back(std::move(limit));
-  // A growth that has its finding may be too young, or too slow, for the forecast to see.
-  const bool contradicts = findings.forecast.shape == Shape::kFlat && absl::c_any_of(findings.diagnoses, IsOfGrowth);
-  if (model.target() != nullptr && !findings.forecast.ended && !contradicts)
-    sentences.push_back(absl::StrCat("Forecast: ", findings.forecast.sentence, "."));
+  if (model.target() != nullptr && !findings.forecast.ended)
+    sentences.push_back(absl::StrCat("Forecast: ", findings.forecast_told.sentence, "."));
   return absl::StrJoin(sentences, " ");
 }
 

@@ -296,7 +296,7 @@ Json ReportJson(const RunModel& model, const Findings& findings, bool complete) 
       {"limits", std::move(limits)},
       {"nearest_limit", findings.nearest_limit >= 0 ? Json(findings.nearest_limit) : Json(nullptr)},
       {"shm", ShmReportJson(model)},
-      {"forecast", ForecastJson(findings.forecast)},
+      {"forecast", ForecastJson(findings.forecast_told)},
       {"alerts", AlertsJson(model, findings)},
       {"diagnoses", DiagnosesJson(findings.diagnoses)},
       {"remedies", RemediesJson(findings.remedies)},

@@ -189,7 +189,7 @@ std::vector<ScreenLine> Screen(const RunModel& model, const Findings& findings, 
   if (columns < kLeastColumns || size.rows < kLeastRows) return {{CutTo(TickLine(model, findings), columns)}};
   Block title = {Title(model, columns)};
   Block alerts = {StandingAlerts(findings.alerts, columns), 2};
-  Block forecast = {Wrapped(absl::StrCat("Forecast: ", findings.forecast.sentence), columns), 2};
+  Block forecast = {Wrapped(absl::StrCat("Forecast: ", findings.forecast_told.sentence), columns), 2};
   Block finding = {Wrapped(findings.headline.sentence, columns), 0};
   Block limits = {LimitRows(model, columns), 1};
   Block python = {PythonLines(findings, columns), 2, 0, /*headed=*/true};

@@ -123,6 +123,26 @@ TEST_CASE("memory: a leak is one whatever else the worker does, and says how fas
   CHECK(IdsOf(Recorded({{.new_mib = Line(0, 80), .file_mib = Line(8, 200)}})) == Ids{"new-memory-growth"});
 }
 
+TEST_CASE("memory: nothing is flat or safe beside a leak that the forecast can't see yet") {
+  // 7 MiB in 40 s: a finding, but no trend.
+  const Worker leak = {.new_mib = Line(0, 7.4), .end = kSeconds + 1};
+  const Run run = Recorded({leak}, {}, Line(1000, 1007));
+  const Findings findings = Judge(run);
+  REQUIRE(findings.headline.diagnosis == "new-memory-growth");
+  REQUIRE(findings.forecast.shape == Shape::kFlat);
+  REQUIRE(findings.forecast.outlook == Outlook::kSafe);
+  CHECK(absl::EndsWith(findings.verdict, " Forecast: too early to tell how far it grows."));
+  const auto json = ReportJsonOf(run)["forecast"];
+  CHECK(json["shape"].is_null());
+  CHECK(json["verdict"] == "unknown");
+  CHECK(json["limits"][0]["verdict"] == "unknown");
+  CHECK(json["sentence"] == "too early to tell how far it grows");
+  // Teeth: without the leak it is flat.
+  const Findings flat = Judge(Recorded({{.end = kSeconds + 1}}, {}, Line(1000, 1007)));
+  CHECK(absl::StrContains(flat.verdict, " Forecast: flat: the workers own "));
+  CHECK(flat.forecast_told == flat.forecast);
+}
+
 TEST_CASE("memory: no leak") {
   CHECK(IdsOf(Recorded({{}})) == Ids{"clean"});
   CHECK(IdsOf(Recorded({{.new_mib = [](double t) { return t < 0.1 ? 500 * t : 50; }}})) == Ids{"clean"});

@@ -31,6 +31,7 @@ TEST_CASE("what a level of detail has is what the next one has") {
   }
   CHECK(screen.of_workers == report.of_workers);
   CHECK(screen.diagnoses == report.diagnoses);
+  CHECK(screen.forecast_told == report.forecast_told);
   CHECK(screen.verdict == report.verdict);
   CHECK(Judge(run) == report);
 }
