@@ -193,6 +193,7 @@ export function makePage({ workers: workerCount = 3, samples = 180 } = {}) {
     schema: "cowprof.page/2",
     report,
     verdict: `${workerCount} workers lost ${(report.totals.copied_bytes / 2 ** 30).toFixed(1)} GiB to copies: reading Python objects in dataset.py:41 writes their reference counts. One worker was killed when /job1 ran out of memory.`,
+    warnings: [],
     run: {
       tool: "cowprof 0.1.0",
       kernel: "6.18.44",
@@ -219,6 +220,8 @@ export function makePage({ workers: workerCount = 3, samples = 180 } = {}) {
   };
 }
 
+const kNoEnd = "This recording has no end: still running, killed, or the file was cut off.";
+
 // The same recording, cut off after `samples` of its samples: what was said then still stands.
 export function makeRunningPage({ samples = 70, live = false, ...options } = {}) {
   const page = makePage(options);
@@ -236,6 +239,7 @@ export function makeRunningPage({ samples = 70, live = false, ...options } = {})
   cut(page.forecasts);
   page.events = page.events.filter(({ t }) => t < samples);
   Object.assign(page.run, { complete: false, live });
+  if (!live) page.warnings = [kNoEnd];
   return page;
 }
 
@@ -299,7 +303,7 @@ export function makeHostilePage() {
     advice: [text],
     pids: [],
   }));
-  page.report.losses = { [image]: 3 };
+  page.warnings = [image];
   Object.assign(page.run, { tool: image, kernel: bidi, started: script });
   return page;
 }
@@ -329,6 +333,7 @@ export function makeNullPage() {
   for (const key of Object.keys(page.forecasts)) page.forecasts[key] = page.forecasts[key].map(() => null);
   page.run.complete = false;
   page.report.losses = { events_dropped: 12, maps_full: 0 };
+  page.warnings = [kNoEnd, "Losses while recording: events dropped: 12. Counts may be too low."];
   return page;
 }
 

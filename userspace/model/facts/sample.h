@@ -175,6 +175,8 @@ struct Losses {
   uint64_t probes_skipped = 0;   // runs that the kernel may have skipped: each an unseen copy or child
   uint64_t unreadable = 0;       // reads of a living process that failed
   uint64_t records_dropped = 0;  // ticks that could not be written, as on a full disk
+  // What may be missing from the counts; the others lack a line, a cause or a moment, and are counted.
+  uint64_t lost_events() const { return events_dropped + processes_dropped + threads_refused + probes_skipped; }
   bool operator==(const Losses&) const = default;
 };
 

@@ -215,7 +215,7 @@ void AddAlerts(const RunModel& model, const MetricsTally& tally, Text* text) {
 
 void AddRecorder(const Losses& losses, const std::optional<ProcessUse>& use, Text* text) {
   text->Family("lost_events_total", kCounter, "Events that the probes lost; 0 on a healthy run.");
-  text->Row(losses.events_dropped + losses.processes_dropped + losses.threads_refused + losses.probes_skipped);
+  text->Row(losses.lost_events());
   text->Family("self_cpu_seconds_total", kCounter, "CPU time that the recorder has used.");
   if (use) text->Row(use->cpu_seconds);
   text->Family("self_resident_bytes", kGauge, "Resident memory of the recorder.");

@@ -43,6 +43,7 @@ PageData PageBuilder::Data(const RunModel& model, const Findings& findings, cons
   Json page = {{"schema", "cowprof.page/2"},
                {"report", ReportJson(model, findings, state.complete)},
                {"verdict", findings.verdict},
+               {"warnings", Warnings(model.losses, state.complete || state.live)},
                {"run", RunJson(model.info, state)}};
   if (state.ranks != nullptr) page["report"]["ranks"] = FleetRowsJson(*state.ranks);
   if (state.comparisons != nullptr) page["comparisons"] = *state.comparisons;

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "model/judge/findings.h"
 
@@ -19,6 +20,8 @@ std::string ReportText(const RunModel& model, const Findings& findings, bool com
 std::string ExactnessText(Exactness exactness);
 // "2 events, ..."; empty on a healthy run.
 std::string LossesText(const Losses& losses);
+// What a reader of the figures must know: that the recording has no end, and what was lost. Sentences.
+std::vector<std::string> Warnings(const Losses& losses, bool complete);
 
 }  // namespace cowprof
 

@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kWorkerLines = 32;
 constexpr uint64_t kSmallHelper = 1 << 20;  // bytes
+constexpr char kNoEnd[] = "This recording has no end: still running, killed, or the file was cut off.";
 
 std::string CopiedBytes(const ProcessModel& process, uint64_t page_bytes) {
   return process.counts.copies ? HumanBytes(*process.counts.copies * page_bytes) : "-";
@@ -98,6 +99,18 @@ std::string LossesText(const Losses& losses) {
   return absl::StrJoin(parts, "; ");
 }
 
+std::vector<std::string> Warnings(const Losses& losses, bool complete) {
+  std::vector<std::string> warnings;
+  if (!complete) warnings.push_back(kNoEnd);
+  const std::string lost = LossesText(losses);
+  if (lost.empty()) return warnings;
+  const bool counts = losses.lost_events() > 0, peaks = losses.records_dropped > 0;
+  const char* too_low = counts ? peaks ? "Counts and peaks" : "Counts" : peaks ? "Peaks" : "";
+  warnings.push_back(absl::StrCat("Losses while recording: ", lost, ".",
+                                  *too_low ? absl::StrCat(" ", too_low, " may be too low.") : ""));
+  return warnings;
+}
+
 // One line: `cowprof pickle` has the table.
 std::string StartMethodsSection(const RunModel& model) {
   const std::string sentence = model.start_methods ? StartMethodsSentence(model.start_methods->look) : "";
@@ -143,7 +156,7 @@ std::string ReportText(const RunModel& model, const Findings& findings, bool com
                   "; target: ", Printable(model.info.command), "\n");
   const std::string losses = LossesText(model.losses);
   if (!losses.empty()) absl::StrAppend(&out, "  losses: ", losses, "\n");
-  if (!complete) out += "  This recording has no end: still running, killed, or the file was cut off.\n";
+  if (!complete) absl::StrAppend(&out, "  ", kNoEnd, "\n");
   return out;
 }
 

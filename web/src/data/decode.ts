@@ -3,7 +3,7 @@
 import { readColumn, type Column } from "./columns";
 import { parseComparisons, type Comparison } from "./comparison";
 import { kFleetSchema, parseFleet, type Fleet } from "./fleet";
-import { asList, asNumber, asRecord, asText, type Json, type JsonRecord } from "./json";
+import { asList, asNumber, asRecord, asText, asTexts, type Json, type JsonRecord } from "./json";
 import { fromBase64, unpackParts } from "./payload";
 import { countsAsWorker, parseReport, type Report } from "./report";
 
@@ -115,6 +115,7 @@ export interface Run {
 
 export interface Page {
   verdict: string;
+  warnings: string[]; // sentences
   run: Run;
   report: Report;
   seconds: Float64Array;
@@ -308,6 +309,7 @@ function parsePage(page: JsonRecord, binary: Uint8Array): Page {
   );
   return {
     verdict: asText(page["verdict"]),
+    warnings: asTexts(page["warnings"]),
     run: decodeRun(page["run"]),
     report,
     seconds,

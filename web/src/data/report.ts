@@ -149,7 +149,8 @@ export interface Report {
   ranks: Rank[]; // of a launcher
   remedies: Remedy[]; // the largest gain first
   startMethods: StartMethods | null; // nothing was found that a worker would be sent, or nobody looked
-  losses: { what: string; count: number }[];
+  countsTooLow: boolean; // perhaps: events were lost
+  peaksTooLow: boolean; // perhaps: samples could not be written
   pagesDropped: number;
 }
 
@@ -280,15 +281,8 @@ function parseVerify(value: Json | undefined): Verify | null {
   };
 }
 
-// `maps_full` sums two of the others, unless the report is too old to have them.
-function parseLosses(value: Json | undefined): Report["losses"] {
-  const losses = asRecord(value);
-  const summed = "processes_dropped" in losses || "regions_dropped" in losses;
-  return Object.entries(losses)
-    .map(([key, count]) => ({ key, count: asNumber(count) ?? 0 }))
-    .filter(({ key, count }) => count > 0 && !(summed && key === "maps_full"))
-    .map(({ key, count }) => ({ what: key.replaceAll("_", " "), count }));
-}
+// Other losses are counted, without a line, a cause or a place on the map.
+const kUncounted = ["events_dropped", "processes_dropped", "threads_refused", "probes_skipped"];
 
 function parseLimitForecast(value: Json): LimitForecast {
   const row = asRecord(value);
@@ -337,6 +331,7 @@ export function parseReport(value: Json | undefined): Report {
   const exactness = asRecord(report["exactness"]);
   const totals = asRecord(report["totals"]);
   const parent = asRecord(report["parent"]);
+  const losses = asRecord(report["losses"]);
   const workers = asList(report["workers"]).map(parseProcess);
   const forecast = parseForecast(report["forecast"]);
   const limits = asList(report["limits"]).map(parseLimit);
@@ -380,7 +375,8 @@ export function parseReport(value: Json | undefined): Report {
     ranks: parseRanks(report["ranks"]),
     remedies: asList(report["remedies"]).map(asRecord).map(parseRemedy),
     startMethods: parseStartMethods(report["start_methods"]),
-    losses: parseLosses(report["losses"]),
-    pagesDropped: asNumber(asRecord(report["losses"])["pages_dropped"]) ?? 0,
+    countsTooLow: kUncounted.some((key) => (asNumber(losses[key]) ?? 0) > 0),
+    peaksTooLow: (asNumber(losses["records_dropped"]) ?? 0) > 0,
+    pagesDropped: asNumber(losses["pages_dropped"]) ?? 0,
   };
 }

@@ -291,6 +291,21 @@ TEST_CASE("losses in words") {
         "failed reads: 2; samples not written: 2");
 }
 
+TEST_CASE("a loss makes counts too low only if something was not counted") {
+  using Sentences = std::vector<std::string>;
+  CHECK(Warnings({}, /*complete=*/true).empty());
+  CHECK(Warnings({}, /*complete=*/false) ==
+        Sentences{"This recording has no end: still running, killed, or the file was cut off."});
+  CHECK(Warnings({.unplaced_copies = 9, .pages_dropped = 3, .unreadable = 1}, true) ==
+        Sentences{"Losses while recording: copies without a line: 9; pages not on the map: 3; failed reads: 1."});
+  const std::vector<Losses> uncounted = {
+      {.events_dropped = 1}, {.processes_dropped = 1}, {.threads_refused = 1}, {.probes_skipped = 1}};
+  for (const Losses& lost : uncounted) CHECK(absl::EndsWith(Warnings(lost, true).at(0), ": 1. Counts may be too low."));
+  CHECK(absl::EndsWith(Warnings({.records_dropped = 2}, true).at(0), ": 2. Peaks may be too low."));
+  CHECK(absl::EndsWith(Warnings({.events_dropped = 1, .records_dropped = 2}, true).at(0),
+                       ": 2. Counts and peaks may be too low."));
+}
+
 TEST_CASE("the report of any recording keeps to its schema") {
   const unsigned seed = GENERATE(range(1u, 13u));
   INFO("seed " << seed);

@@ -40,11 +40,7 @@ function makeFacts(page: Page): HTMLElement {
 }
 
 function makeWarnings(page: Page): HTMLElement[] {
-  const warnings: string[] = [];
-  if (!page.run.complete && !page.run.live) warnings.push("The recording was cut off: what came after its last sample is missing.");
-  const losses = page.report.losses.map((loss) => `${formatCount(loss.count)} ${loss.what}`);
-  if (losses.length > 0) warnings.push(`Losses while recording: ${losses.join(", ")}. Counts may be too low.`);
-  return warnings.map((text) => mark(make("p", "warning", text), { role: "status" }));
+  return page.warnings.map((text) => mark(make("p", "warning", text), { role: "status" }));
 }
 
 function copiedTile(page: Page): HTMLElement {
