@@ -66,6 +66,22 @@ test("three workers: verdict, tiles, tables and advice say what the report says"
   });
 });
 
+test("the tile's peak is no lower than the verdict's, and of every sample", async () => {
+  const kept = Math.max(...makePage().totals.private_kib);
+  for (const [peak_private_kib, workers, shown, words] of [
+    [kept + 2048, 0, kept + 2048, "peak of all processes, parent included; "],
+    [kept, (kept + 4096) * 1024, kept + 4096, "peak of the workers alone; "],
+  ]) {
+    const data = makePage();
+    Object.assign(data.totals, { peak_private_kib });
+    data.report.totals.peak_workers_private_bytes = workers;
+    await withPage(`peak-${shown}`, data, {}, async (page) => {
+      assertBytes(await page.textContent("#tile-private .tile-value"), shown * 1024, "peak");
+      assert.ok((await page.textContent("#tile-private")).includes(words));
+    });
+  }
+});
+
 test('a saving that may be nothing is "at most", as in the report', async () => {
   const data = makePage();
   data.report.diagnoses[0].saves_bytes = { low: 0, best: 2 ** 20, high: 2 ** 21 };

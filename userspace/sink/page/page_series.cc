@@ -184,6 +184,7 @@ PageSeries::ForecastRow PageSeries::RowOf(const Forecast& forecast, const RunMod
 
 void PageSeries::Add(const Sample& sample, const Run& run) {
   const RunModel& model = run.model;
+  peak_private_kib_ = run.estimates.forecast.peak_private_bytes / 1024;
   if (++samples_ % every_ != 0) return;
   const size_t at = times_ms_.size();
   times_ms_.Add(MillisecondsOf(sample.t));
@@ -250,6 +251,7 @@ void PageSeries::Write(const RunModel& model, const Forecast& forecast, ColumnFi
   (*page)["times_ms"] = file->Refer(times_ms_);
   (*page)["processes"] = std::move(processes);
   (*page)["totals"] = {{"private_kib", file->Refer(totals_.private_kib)},
+                       {"peak_private_kib", peak_private_kib_},
                        {"workers_private_kib", file->Refer(workers_private_kib_)},
                        {"still_shared_kib", file->Refer(totals_.still_shared_kib)},
                        {"pss_kib", file->Refer(totals_.pss_kib)},

@@ -72,6 +72,7 @@ class PageSeries {
   size_t last_ = 0;                // the one that a row was last added to
   ProcessColumns totals_;
   Column workers_private_kib_;
+  uint64_t peak_private_kib_ = 0;  // of all samples, also of those that have no row
   std::vector<LimitColumns> limits_;
   // Of all samples, except perhaps the last, whose row is not in the columns yet. A forecast costs milliseconds if many
   // pages are known: in a long recording it is made at every second, fourth... sample only, and holds until the next.

@@ -28,6 +28,7 @@ export interface Track {
 }
 interface Totals extends Columns {
   workersPrivate: Column;
+  peakPrivate: number; // KiB, of every sample, kept or not; 0: not known
   causes: CauseColumns;
 }
 export interface LimitTrack {
@@ -317,6 +318,7 @@ function parsePage(page: JsonRecord, binary: Uint8Array): Page {
     totals: {
       ...decodeColumns(record("totals"), read),
       workersPrivate: read(record("totals")["workers_private_kib"]),
+      peakPrivate: asNumber(record("totals")["peak_private_kib"]) ?? 0,
       causes: decodeCauses(record("totals")["causes"], read),
     },
     limits: rows("limits").map((row) => decodeLimit(row, read)),

@@ -88,6 +88,8 @@ TEST_CASE("page: more rows than it takes are told at fewer times, each as it was
   }
   CHECK(rows / 2 <= most + 40);  // of two columns; an ended process has a row left in any case
   CHECK(compared > 0);
+  CHECK(few.json["totals"]["peak_private_kib"] == all.json["totals"]["peak_private_kib"]);
+  CHECK(few.json["totals"]["peak_private_kib"] > 0);
   const auto totals = ByTime(all, all.json["totals"]["copies"], 0);
   for (const auto& [t, copies] : ByTime(few, few.json["totals"]["copies"], 0)) CHECK(totals.at(t) == copies);
   CHECK(few.Read(few.json["forecasts"]["low_kib"]).size() == few.Read(few.json["times_ms"]).size());

@@ -49,13 +49,18 @@ function copiedTile(page: Page): HTMLElement {
   return makeTile("copied", "Lost to copies", formatBytes(copiedBytes), detail);
 }
 
+// The verdict's peak of the workers may be of a moment between two samples, just before one of them ended.
 function privateTile(page: Page): HTMLElement {
   const column = page.totals.private.values;
   const at = lastHeld(column);
   const now = lastOf(column, at + 1);
-  const detail =
-    now === null ? "not measured" : `peak of all processes, parent included; ${formatKib(now)} at ${formatClock(page.seconds[at] ?? 0)}`;
-  return makeTile("private", "Private memory", formatKib(highestOf(column)), detail);
+  const together = Math.max(highestOf(column) ?? 0, page.totals.peakPrivate);
+  const workers = Math.floor((page.report.peakWorkersPrivateBytes ?? 0) / 1024);
+  const peak = Math.max(together, workers);
+  if (now === null && peak === 0) return makeTile("private", "Private memory", formatKib(null), "not measured");
+  const whose = workers > together ? "peak of the workers alone" : "peak of all processes, parent included";
+  const detail = now === null ? whose : `${whose}; ${formatKib(now)} at ${formatClock(page.seconds[at] ?? 0)}`;
+  return makeTile("private", "Private memory", formatKib(peak), detail);
 }
 
 function sharedTile(page: Page): HTMLElement {
