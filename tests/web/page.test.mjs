@@ -66,6 +66,40 @@ test("three workers: verdict, tiles, tables and advice say what the report says"
   });
 });
 
+test("workers: how many at once, how many in all, and what is not listed", async () => {
+  const data = makePage();
+  data.report.worker_slots = { configured: 2, living_at_once: 2, started: 40_003 };
+  data.report.unlisted = { processes: 40_000, copies: 256, copied_bytes: 2 ** 20, by_cause: {} };
+  await withPage("slots", data, {}, async (page) => {
+    assert.match(await page.textContent(".facts"), /workers2 at once, 40,003 started/);
+    assert.equal(
+      await page.textContent("#workers > .note"),
+      "40,000 more processes that have ended are not listed, nor in the charts and the flame graph. Together they copied 1.0 MiB.",
+    );
+  });
+  await withPage("slots-few", makePage(), {}, async (page) => {
+    assert.match(await page.textContent(".facts"), /workers3(?! at once)/);
+    assert.equal(await page.textContent("#workers > .note"), "");
+  });
+});
+
+test("start methods: the sentence and what was judged, why nothing was, or no section", async () => {
+  const row = { method: "spawn", root: "DataLoader.dataset", why_unknown: null, failures: [], unknowns: [], at_seconds: 3 };
+  const unjudged = { ...row, root: null, sentence: null };
+  for (const [name, of, words] of [
+    ["judged", { ...row, sentence: "spawn would send 3.0 MiB" }, "Spawn would send 3.0 MiB. Judged: DataLoader.dataset."],
+    ["too-old", { ...unjudged, at_seconds: null, why_unknown: "this is 3.7" }, "Not judged: this is 3.7."],
+    ["nothing", { ...unjudged, why_unknown: "no DataLoader was found" }, null],
+  ]) {
+    const data = makePage();
+    data.report.start_methods = [of];
+    await withPage(`start-${name}`, data, {}, async (page) => {
+      assert.equal(await page.locator("#start-methods").isVisible(), words !== null);
+      if (words !== null) assert.equal(await page.textContent("#start-methods .lead"), words);
+    });
+  }
+});
+
 test("the tile's peak is no lower than the verdict's, and of every sample", async () => {
   const kept = Math.max(...makePage().totals.private_kib);
   for (const [peak_private_kib, workers, shown, words] of [

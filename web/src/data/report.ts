@@ -3,6 +3,7 @@
 import { parseCauses, parseLines, parseNative, parseRegions, parseTypes, type BlameRow, type Causes } from "./blame";
 import { parseRanks, type Rank } from "./fleet";
 import { parseShm, type Shm } from "./segments";
+import { parseStartMethods, type StartMethods } from "./start_methods";
 import { asList, asNumber, asRecord, asText, asTexts, type Json, type JsonRecord } from "./json";
 
 export interface Exit {
@@ -55,14 +56,6 @@ export interface Diagnosis {
   pids: number[];
   saves: { low: number; high: number } | null; // bytes that the advice saves; null: not known
 }
-export interface PickleFailure {
-  path: string;
-  type: string;
-  reason: string;
-  certain: boolean;
-  definedAt: string;
-  fix: string;
-}
 // The same for spawn and forkserver.
 export interface Remedy {
   action: string;
@@ -73,12 +66,6 @@ export interface Remedy {
   obstacle: string; // what stands against it, or may; "": nothing
 }
 
-export interface StartMethods {
-  root: string;
-  sentence: string;
-  failures: PickleFailure[];
-  unknowns: { path: string; runs: string }[];
-}
 export interface Verify {
   pages: number;
   identical: number | null;
@@ -129,6 +116,8 @@ export interface Report {
   rung: string;
   parent: Process | null;
   workers: Process[];
+  workerSlots: { atOnce: number; started: number } | null;
+  unlisted: { processes: number; copiedBytes: number | null } | null; // of very many that have ended
   copies: number | null;
   copiedBytes: number | null;
   workersCopiedBytes: number | null;
@@ -148,7 +137,7 @@ export interface Report {
   diagnoses: Diagnosis[];
   ranks: Rank[]; // of a launcher
   remedies: Remedy[]; // the largest gain first
-  startMethods: StartMethods | null; // nothing was found that a worker would be sent, or nobody looked
+  startMethods: StartMethods | null; // null: nothing was found that a worker would be sent, or nobody looked
   countsTooLow: boolean; // perhaps: events were lost
   peaksTooLow: boolean; // perhaps: samples could not be written
   pagesDropped: number;
@@ -232,29 +221,6 @@ function parseRemedy(row: JsonRecord): Remedy {
   };
 }
 
-function parseStartMethods(value: Json | undefined): StartMethods | null {
-  const row = asRecord(asList(value)[0]);
-  const sentence = asText(row["sentence"]);
-  if (sentence === "") return null;
-  return {
-    root: asText(row["root"]),
-    sentence,
-    failures: asList(row["failures"])
-      .map(asRecord)
-      .map((failure) => ({
-        path: asText(failure["path"]),
-        type: asText(failure["type"]),
-        reason: asText(failure["reason"]),
-        certain: asText(failure["certainty"]) === "confirmed",
-        definedAt: asText(failure["defined_at"]),
-        fix: asText(failure["fix"]),
-      })),
-    unknowns: asList(row["unknowns"])
-      .map(asRecord)
-      .map((unknown) => ({ path: asText(unknown["path"]), runs: asText(unknown["runs"]) })),
-  };
-}
-
 function parseEvidence(exactness: JsonRecord): Evidence {
   const causes = asRecord(exactness["causes"]);
   return {
@@ -311,6 +277,18 @@ function parseForecast(value: Json | undefined): Forecast {
   };
 }
 
+function parseWorkerSlots(value: Json | undefined): Report["workerSlots"] {
+  const slots = asRecord(value);
+  const [atOnce, started] = [asNumber(slots["living_at_once"]), asNumber(slots["started"])];
+  return atOnce === null || started === null ? null : { atOnce, started };
+}
+
+function parseUnlisted(value: Json | undefined): Report["unlisted"] {
+  const unlisted = asRecord(value);
+  const processes = asNumber(unlisted["processes"]) ?? 0;
+  return processes > 0 ? { processes, copiedBytes: asNumber(unlisted["copied_bytes"]) } : null;
+}
+
 // Older reports do not sum the workers.
 function parseWorkersCopied(totals: JsonRecord, workers: Process[]): number | null {
   const told = asNumber(totals["workers_copied_bytes"]);
@@ -355,6 +333,8 @@ export function parseReport(value: Json | undefined): Report {
     rung: asText(exactness["rung"]),
     parent: "pid" in parent ? parseProcess({ ...parent, role: "parent" }) : null,
     workers,
+    workerSlots: parseWorkerSlots(report["worker_slots"]),
+    unlisted: parseUnlisted(report["unlisted"]),
     copies: asNumber(totals["copies"]),
     copiedBytes: asNumber(totals["copied_bytes"]),
     workersCopiedBytes: parseWorkersCopied(totals, workers),

@@ -14,11 +14,19 @@ import {
   formatShare,
   visibleText,
 } from "../../core/format";
+import type { Report } from "../../data/report";
 import { makeForecastSection } from "./forecast_section";
 import type { Store } from "../../store";
 import { makeFact, makeTile, makeTopRow, makeVerdict } from "../../ui/page_head";
 import { lastHeld, lastOf, highestOf } from "../../core/column_values";
 import { isWorker } from "../../core/processes";
+
+// "3", or "2 at once, 12 started".
+function workersInWords({ workerSlots: slots, workers }: Report): string {
+  const started = slots?.started ?? workers.filter(isWorker).length;
+  const atOnce = slots?.atOnce ?? started;
+  return atOnce === started ? formatCount(started) : `${formatCount(atOnce)} at once, ${formatCount(started)} started`;
+}
 
 function makeFacts(page: Page): HTMLElement {
   const { report, run } = page;
@@ -28,7 +36,7 @@ function makeFacts(page: Page): HTMLElement {
     makeFact("pid", report.pid === null ? "—" : String(report.pid)),
     makeFact("duration", duration),
     makeFact("samples", formatCount(report.samples ?? page.seconds.length)),
-    makeFact("workers", formatCount(report.workers.filter(isWorker).length)),
+    makeFact("workers", workersInWords(report)),
     makeFact("exactness", exactnessInWords(report.exactness || run.exactness) + (rung === "" || rung === "none" ? "" : ` (${rung})`)),
   ];
   if (report.startMethod !== "" && report.startMethod !== "none") facts.push(makeFact("start method", report.startMethod));

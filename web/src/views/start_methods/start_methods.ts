@@ -2,7 +2,7 @@
 // Does not: judge; sentence, reasons and fixes are the report's.
 import "./start_methods.css";
 import { make, makeSection, mark } from "../../ui/dom";
-import type { PickleFailure, StartMethods } from "../../data/report";
+import type { PickleFailure, StartMethods } from "../../data/start_methods";
 
 const kTitles = ["what", "type", "why", "what to do"];
 
@@ -24,7 +24,7 @@ export function makeStartMethodsSection(methods: StartMethods | null): HTMLEleme
   section.hidden = methods === null;
   if (methods === null) return section;
   const said = methods.sentence.charAt(0).toUpperCase() + methods.sentence.slice(1);
-  section.append(make("p", "lead", `${said}. Judged: ${methods.root}.`));
+  section.append(make("p", "lead", methods.root === "" ? `${said}.` : `${said}. Judged: ${methods.root}.`));
   if (methods.failures.length > 0) {
     const heads = kTitles.map((title) => mark(make("th", "words", title), { scope: "col" }));
     const table = make(

@@ -6,7 +6,7 @@ import { exitInWords, isWorker, processesOf, trackOf } from "../../core/processe
 import type { Page } from "../../data/decode";
 import { make, makeButton, makeSection, mark } from "../../ui/dom";
 import { formatBytes, formatCount } from "../../core/format";
-import type { Process } from "../../data/report";
+import type { Process, Report } from "../../data/report";
 import type { Store } from "../../store";
 import { DataTable, makeSearchBox, type Column } from "../../ui/table";
 import { type Span, valueAt, gainOf, causesWithin } from "../../core/column_values";
@@ -57,10 +57,19 @@ const count = (title: string, key: (row: Process) => number | null): Column<Proc
   text: (row) => formatCount(key(row)),
 });
 
+function unlistedInWords({ unlisted }: Report): string {
+  if (unlisted === null) return "";
+  const [many, copied] = [unlisted.processes > 1, unlisted.copiedBytes];
+  const who = `${formatCount(unlisted.processes)} more process${many ? "es" : ""} that ${many ? "have" : "has"} ended`;
+  const what = copied === null ? "" : ` ${many ? "Together they" : "It"} copied ${formatBytes(copied)}.`;
+  return `${who} ${many ? "are" : "is"} not listed, nor in the charts and the flame graph.${what}`;
+}
+
 class Workers {
   readonly element = makeSection("workers", "Workers", "");
   private readonly lead = make("p", "lead");
   private readonly empty = make("p", "empty");
+  private readonly unlisted = make("p", "note");
   private readonly table: DataTable<Process>;
   private readonly search: HTMLElement;
   private most = 0;
@@ -77,7 +86,7 @@ class Workers {
       onTop: (row) => row === store.page.report.parent || row.role === "parent",
     });
     this.search = makeSearchBox("Search workers", (text) => this.table.search(text), this.table.count);
-    this.element.append(this.lead, make("div", "table-tools", this.search, this.table.copy), this.empty, this.table.element);
+    this.element.append(this.lead, make("div", "table-tools", this.search, this.table.copy), this.empty, this.table.element, this.unlisted);
     followFilter(store, () => this.show());
     this.show();
   }
@@ -138,6 +147,7 @@ class Workers {
     this.most = rows.reduce((most, row) => Math.max(most, row.copiedBytes ?? 0), 0);
     this.lead.textContent = this.words(page.report.workers, span);
     this.empty.textContent = page.report.workers.length === 0 ? "No workers were seen in this recording." : "";
+    this.unlisted.textContent = unlistedInWords(page.report);
     this.table.element.hidden = rows.length === 0;
     this.search.hidden = rows.length < kFew;
     this.table.copy.hidden = rows.length === 0;
