@@ -329,6 +329,9 @@ test("what the map can't show is said", async () => {
     assert.match(notes, /1,234 copied pages are not in this page/);
     assert.match(notes, /7 copied pages lie outside every region/);
     assert.match(notes, /Not drawn: 1 other region \(19\.5 MiB\)/);
+    const times = [...new Set(data.pages.t_ms)].sort((a, b) => a - b);
+    const gap = Math.max(...times.slice(1).map((ms, i) => ms - times[i])) / 1000;
+    assert.ok(notes.includes(`Records with copies are up to ${gap.toFixed(1)} s apart.`), notes);
     await page.click(".map-table summary");
     await page.waitForSelector(".map-table tbody tr");
     const rows = await page.$$eval(".map-table tbody tr", (all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));

@@ -5,7 +5,7 @@ import { valueAt } from "../../core/column_values";
 import { lastBefore } from "../../core/search";
 import { kCauseOrder, type Page } from "../../data/decode";
 import { make, mark } from "../../ui/dom";
-import { formatBytes, formatClock, formatCount, formatShare } from "../../core/format";
+import { formatBytes, formatClock, formatCount, formatSeconds, formatShare } from "../../core/format";
 import { hex, partName } from "./cell";
 import { kMostCells, type MapModel, type Part } from "./model";
 import { kLeastBar, type Painter, type Rest } from "./paint";
@@ -108,6 +108,8 @@ export function notesOf(page: Page, models: MapModel[]): string[] {
   const [regions, bytes] = [sum((model) => model.untouched.regions), sum((model) => model.untouched.pages * model.pageBytes)];
   const [beyond, beyondBytes] = [sum((model) => model.beyond.regions), sum((model) => model.beyond.pages * model.pageBytes)];
   const strays = sum((model) => model.parts.reduce((all, part) => all + (part.region === null ? part.copiedPages : 0), 0));
+  const batches = models[0]?.batches ?? new Float64Array(); // those of all processes
+  const gap = batches.reduce((most, seconds, i) => (i === 0 ? 0 : Math.max(most, seconds - (batches[i - 1] as number))), 0);
   return [
     bound === undefined ? "" : `At ${formatClock(bound.seconds)} ${bound.text}.`,
     page.pagesOmitted > 0 ? `${formatCount(page.pagesOmitted)} copied pages are not in this page: there are too many.` : "",
@@ -124,7 +126,7 @@ export function notesOf(page: Page, models: MapModel[]): string[] {
     models.some((model) => model.counts.size > 0)
       ? "A bar below a region shows how much of it is new or private as of the last sweep, which only counts pages."
       : "",
-    "A page lights up at the first record after its copy; records come at intervals of 5 % of the elapsed time, but at most 30 seconds.",
+    `A page lights up at the first record after its copy.${gap > 0 ? ` Records with copies are up to ${formatSeconds(gap)} apart.` : ""}`,
   ].filter((note) => note !== "");
 }
 
