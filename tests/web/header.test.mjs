@@ -49,6 +49,18 @@ test("the bar: what is used, where it will end, and the limit, in the report's f
   });
 });
 
+test("a forecast that a finding contradicts is not called safe, and has no height", async () => {
+  const data = makePage();
+  const { forecast } = data.report;
+  Object.assign(forecast, { shape: null, verdict: "unknown", sentence: "too early to tell how far it grows" });
+  Object.assign(forecast.limits[0], { verdict: "unknown", peak: { low: forecast.limits[0].used, best: null, high: null } });
+  await withPage("contradicted", data, {}, async (page) => {
+    assert.equal(await page.textContent(".forecast-words"), forecast.sentence);
+    assert.match(await page.getAttribute(".forecast-bar", "aria-label"), /, forecast: —, limit /);
+    assert.equal(await page.locator(".forecast-range, .forecast-best").count(), 0);
+  });
+});
+
 test("of a run that is over it is said what it came to, not what is to come", async () => {
   const data = makePage();
   Object.assign(data.report.forecast, { ended: true, verdict: "will-exceed", eta_limit_seconds: 0 });

@@ -344,12 +344,19 @@ const segment = (i, more = {}) => ({
 
 test("shared memory: segments at the fullest look and at the last, sortable and searchable", async () => {
   const data = makePage();
-  const last = [segment(0, { ownership: "leaked", mapped_by: [], opened_by: [] })];
+  const unused = { mapped_by: [], opened_by: [], deleted: false };
+  const last = [
+    segment(0, { ...unused, ownership: "leaked" }),
+    segment(1, { ...unused, creator_alive: true }),
+    segment(2, { ...unused, ownership: "unknown" }),
+    segment(3, unused),
+  ];
   data.report.shm = {
     mount: "/dev/shm",
     capacity_bytes: 64 * 2 ** 20,
-    used_bytes: 2 ** 20,
+    used_bytes: 10 * 2 ** 20,
     segments: last,
+    omitted: { segments: 12, bytes: 2 ** 20 },
     at_peak: {
       mount: "/dev/shm",
       capacity_bytes: 64 * 2 ** 20,
@@ -366,8 +373,14 @@ test("shared memory: segments at the fullest look and at the last, sortable and 
     assert.deepEqual(await names(), ["torch_42_7"]);
     await page.fill("#shm .search-box", "");
     await page.locator("#shm .switch-entry", { hasText: "last look" }).click();
-    assert.deepEqual(await names(), ["torch_42_0"]);
-    assert.match(await page.textContent("#shm tbody tr"), /left behind/);
+    assert.deepEqual(await names(), ["torch_42_3", "torch_42_2", "torch_42_1", "torch_42_0"]);
+    assert.deepEqual(await page.$$eval("#shm tbody tr", (all) => all.map((row) => row.textContent.replace(/^.*MiB/, ""))), [
+      "not in use42none right now",
+      "owner unknown42unknown",
+      "in flight42on its way from 42",
+      "left behind42nobody",
+    ]);
+    assert.equal(await page.textContent("#shm > .note"), "12 smaller segments (1.0 MiB) not listed.");
   });
   await withPage("who-shm-none", makePage(), {}, async (page) => assert.ok(!(await page.locator("#shm").isVisible())));
 });

@@ -82,6 +82,7 @@ Json SegmentJson(const ShmSample& sample, const ShmSegment& segment) {
           {"deleted", segment.deleted},
           {"lost_name", segment.lost_name},
           {"creator", segment.creator != 0 ? Json(segment.creator) : Json(nullptr)},
+          {"creator_alive", segment.creator_alive},
           {"ownership", NameOf(OwnershipOf(sample, segment))},
           {"mapped_by", segment.mapped_by},
           {"opened_by", segment.opened_by}};
@@ -120,8 +121,15 @@ Json NamesOfSegmentColumns() { return {{"shm_segments", kColumns}}; }
 Json ShmJson(const ShmSample& sample, size_t most) {
   Json totals = Json::object(), segments = Json::array();
   for (const auto& [kind, total] : TotalsByKind(sample)) totals[NameOf(kind)] = TotalJson(total);
-  for (size_t i = 0; i < std::min(most, sample.segments.size()); ++i)
-    segments.push_back(SegmentJson(sample, sample.segments[i]));
+  ShmTotal omitted = {sample.omitted, sample.omitted_bytes};
+  for (const ShmSegment& segment : sample.segments) {
+    if (segments.size() < most) {
+      segments.push_back(SegmentJson(sample, segment));
+    } else {
+      ++omitted.segments;
+      omitted.bytes += IsOnMount(sample, segment) ? segment.bytes : 0;
+    }
+  }
   Json batches = nullptr;
   if (const std::optional<Batches> found = BatchesIn(sample)) {
     batches = {{"segments", found->segments},
@@ -139,6 +147,7 @@ Json ShmJson(const ShmSample& sample, size_t most) {
           {"totals", std::move(totals)},
           {"leaked", TotalJson(LeakedIn(sample))},
           {"batches", std::move(batches)},
+          {"omitted", TotalJson(omitted)},
           {"segments", std::move(segments)}};
 }
 

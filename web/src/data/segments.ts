@@ -10,6 +10,7 @@ export interface Segment {
   lengthBytes: number | null;
   deleted: boolean;
   creator: number | null;
+  creatorAlive: boolean;
   owners: number[];
   key: string;
 }
@@ -18,6 +19,7 @@ export interface ShmLook {
   capacityBytes: number | null;
   usedBytes: number | null;
   segments: Segment[];
+  omitted: { segments: number; bytes: number }; // small ones
 }
 export interface Shm extends ShmLook {
   atPeak: ShmLook | null;
@@ -35,17 +37,20 @@ function parseSegment(value: Json): Segment {
     lengthBytes: asNumber(row["length_bytes"]),
     deleted: row["deleted"] === true,
     creator: asNumber(row["creator"]),
+    creatorAlive: row["creator_alive"] === true,
     owners: [...new Set([...asPids(row["mapped_by"]), ...asPids(row["opened_by"])])].sort((a, b) => a - b),
     key: `${asNumber(row["device"]) ?? ""} ${asNumber(row["inode"]) ?? ""} ${asText(row["name"])}`,
   };
 }
 
 function parseLook(look: JsonRecord): ShmLook {
+  const omitted = asRecord(look["omitted"]);
   return {
     mount: asText(look["mount"]),
     capacityBytes: asNumber(look["capacity_bytes"]),
     usedBytes: asNumber(look["used_bytes"]),
     segments: asList(look["segments"]).map(parseSegment),
+    omitted: { segments: asNumber(omitted["segments"]) ?? 0, bytes: asNumber(omitted["bytes"]) ?? 0 },
   };
 }
 

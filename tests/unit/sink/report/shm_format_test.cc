@@ -2,10 +2,12 @@
 #include "sink/report/shm_format.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "timeline/json_shm.h"
 
 namespace cowprof {
 
@@ -29,6 +31,22 @@ TEST_CASE("shm: semaphores share one row, and take no row from others") {
   CHECK(absl::StrContains(text, "psm_1"));
   CHECK_FALSE(absl::StrContains(text, "psm_2"));
   CHECK(absl::StrContains(text, "... and 1 smaller"));
+}
+
+TEST_CASE("shm: text and JSON tell a segment that is on its way from one that nobody uses, and what is left out") {
+  ShmSample sample = {.mount = "/dev/shm", .device = 3, .whole = true, .omitted = 5, .omitted_bytes = 5000};
+  for (const pid_t creator : {4711, 0, 4712})
+    sample.segments.push_back({.name = "file", .device = 3, .bytes = 4096, .creator = creator});
+  sample.segments[0].creator_alive = true;
+  const std::string text = ShmText(sample, 2, {});
+  CHECK(absl::StrContains(text, " on its way from 4711 "));
+  CHECK(absl::StrContains(text, " none right now "));
+  CHECK(absl::StrContains(text, "... and 6 smaller"));
+  const nlohmann::ordered_json json = ShmJson(sample, 2);
+  REQUIRE(json["segments"].size() == 2);
+  CHECK(json["segments"][0]["creator_alive"] == true);
+  CHECK(json["segments"][1]["creator_alive"] == false);
+  CHECK(json["omitted"] == nlohmann::ordered_json({{"segments", 6}, {"bytes", 9096}}));
 }
 
 }  // namespace cowprof

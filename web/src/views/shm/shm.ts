@@ -2,17 +2,26 @@
 // Does not: judge; kinds and owners come from the report.
 import "./shm.css";
 import { make, makeSection, mark } from "../../ui/dom";
-import { formatBytes, formatShare } from "../../core/format";
+import { formatBytes, formatCount, formatShare } from "../../core/format";
 import type { Segment, Shm, ShmLook } from "../../data/segments";
 import type { Store } from "../../store";
 import { DataTable, makeSearchBox, makeSwitch, type Column } from "../../ui/table";
 
 const kFirst = 12;
 
-// An unlinked segment no longer has a name in the directory; a leaked one has no users.
+// Nobody uses a segment that is leaked, one on its way between two processes, or a file that outlives those who use it.
+function ownersOf(row: Segment): { state: string; users: string } {
+  if (row.owners.length > 0) return { state: "in use", users: row.owners.join(" ") };
+  if (row.ownership === "leaked") return { state: "left behind", users: "nobody" };
+  if (row.ownership === "unknown") return { state: "owner unknown", users: "unknown" };
+  if (row.creatorAlive) return { state: "in flight", users: `on its way from ${row.creator ?? "?"}` };
+  return { state: "not in use", users: "none right now" };
+}
+
+// An unlinked segment no longer has a name in the directory.
 function stateOf(row: Segment): string {
-  const owners = row.ownership === "leaked" ? "left behind" : row.ownership === "unknown" ? "owner unknown" : "in use";
-  return row.deleted ? `${owners}, unlinked` : owners;
+  const { state } = ownersOf(row);
+  return row.deleted ? `${state}, unlinked` : state;
 }
 
 const kColumns: Column<Segment>[] = [
@@ -38,7 +47,7 @@ const kColumns: Column<Segment>[] = [
     fill: (row) => make("td", row.ownership === "leaked" ? "words bad" : "words", stateOf(row)),
   },
   { title: "made by", key: (row) => row.creator, text: (row) => (row.creator === null ? "—" : String(row.creator)) },
-  { title: "used by", words: true, key: (row) => row.owners.join(" "), text: (row) => row.owners.join(" ") || "nobody" },
+  { title: "used by", words: true, key: (row) => row.owners.join(" "), text: (row) => ownersOf(row).users },
 ];
 
 function lookInWords(look: ShmLook): string {
@@ -47,6 +56,10 @@ function lookInWords(look: ShmLook): string {
       ? ""
       : ` (${formatShare(look.usedBytes / look.capacityBytes)})`;
   return `${look.mount}: ${formatBytes(look.usedBytes)} used of ${look.capacityBytes === null ? "no fixed capacity" : formatBytes(look.capacityBytes)}${share}.`;
+}
+
+function omittedInWords({ omitted: { segments, bytes } }: ShmLook): string {
+  return segments === 0 ? "" : `${formatCount(segments)} smaller segment${segments === 1 ? "" : "s"} (${formatBytes(bytes)}) not listed.`;
 }
 
 export function makeShmSection(store: Store): HTMLElement {
@@ -60,6 +73,7 @@ export function makeShmSection(store: Store): HTMLElement {
     keyOf: (row) => row.key,
   });
   const [lead, empty] = [make("p", "lead"), make("p", "empty")];
+  const omitted = make("p", "note");
   let atPeak = true;
   const look = (shm: Shm): ShmLook => (atPeak && shm.atPeak !== null ? shm.atPeak : shm);
   const show = (): void => {
@@ -71,6 +85,7 @@ export function makeShmSection(store: Store): HTMLElement {
     empty.textContent = shown?.segments.length === 0 ? "There were no segments at this reading." : "";
     table.element.hidden = shown?.segments.length === 0;
     table.update(shown?.segments ?? []);
+    omitted.textContent = shown === null ? "" : omittedInWords(shown);
   };
   const which = makeSwitch(
     "Which look",
@@ -95,6 +110,7 @@ export function makeShmSection(store: Store): HTMLElement {
     ),
     empty,
     table.element,
+    omitted,
   );
   store.on((changed) => {
     if (changed.has("page")) show();
