@@ -206,8 +206,7 @@ void AppendWorkersPeak(absl::Duration t, absl::Duration last, RunModel* model) {
 // Whether no process outside of the recording can map anonymous memory of `process`: its address space began with an
 // exec that was followed, or with the command that cowprof started, and no fork since was missed.
 bool KnowsAllSharers(const RunModel& model, const Losses& losses, const ProcessModel& process) {
-  if (losses.events_dropped + losses.processes_dropped + losses.threads_refused + losses.probes_skipped > 0)
-    return false;
+  if (losses.lost_events() > 0) return false;
   if (model.info.exactness != Exactness::kExact && model.info.exactness != Exactness::kUpperBound) return false;
   const ProcessModel* root = model.Find(process.space);
   return root != nullptr && (root->execed || (root->origin == Origin::kTarget && model.info.started_target));
