@@ -74,7 +74,7 @@ test("workers: how many at once, how many in all, and what is not listed", async
     assert.match(await page.textContent(".facts"), /workers2 at once, 40,003 started/);
     assert.equal(
       await page.textContent("#workers > .note"),
-      "40,000 more processes that have ended are not listed, nor in the charts and the flame graph. Together they copied 1.0 MiB.",
+      "40,000 more processes that have ended are not listed, and the flame graph lacks them. Together they copied 1.0 MiB.",
     );
   });
   await withPage("slots-few", makePage(), {}, async (page) => {

@@ -191,11 +191,12 @@ const kChecks = {
     const slots = report.worker_slots;
     if (started) assert.equal(Number(started), slots.started);
     if (started && /\bin \d+ workers/.test(report.headline.sentence)) assert.equal(Number(together ?? started), slots.living_at_once);
+    const many = slots.started === slots.living_at_once ? `${slots.started}` : `${slots.living_at_once} at once, ${slots.started} started`;
     await withPage(async (page) => {
       const facts = await page.$$eval(".facts .fact", (all) => all.map((fact) => [...fact.children].map((part) => part.textContent)));
       assert.deepEqual(
         facts.find(([name]) => name === "workers"),
-        ["workers", slots.started === slots.living_at_once ? `${slots.started}` : `${slots.living_at_once} at once, ${slots.started} started`],
+        ["workers", many],
       );
     });
   },

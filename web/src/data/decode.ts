@@ -116,7 +116,7 @@ export interface Run {
 
 export interface Page {
   verdict: string;
-  warnings: string[]; // sentences
+  warnings: string[]; // sentences: no end, losses
   run: Run;
   report: Report;
   seconds: Float64Array;

@@ -57,12 +57,11 @@ const count = (title: string, key: (row: Process) => number | null): Column<Proc
   text: (row) => formatCount(key(row)),
 });
 
+// Never a few: a report lists thousands that have ended.
 function unlistedInWords({ unlisted }: Report): string {
   if (unlisted === null) return "";
-  const [many, copied] = [unlisted.processes > 1, unlisted.copiedBytes];
-  const who = `${formatCount(unlisted.processes)} more process${many ? "es" : ""} that ${many ? "have" : "has"} ended`;
-  const what = copied === null ? "" : ` ${many ? "Together they" : "It"} copied ${formatBytes(copied)}.`;
-  return `${who} ${many ? "are" : "is"} not listed, nor in the charts and the flame graph.${what}`;
+  const copied = unlisted.copiedBytes === null ? "" : ` Together they copied ${formatBytes(unlisted.copiedBytes)}.`;
+  return `${formatCount(unlisted.processes)} more processes that have ended are not listed, and the flame graph lacks them.${copied}`;
 }
 
 class Workers {
