@@ -91,6 +91,19 @@ test("regions at the end of a span are those of processes that live then, or of 
   assert.deepEqual(found(null), [17]);
 });
 
+test("lines of a span are those between two records of lines, with the times of those", async () => {
+  const { checkpointsOf, spanBetween } = await loadSource("core/spans.ts");
+  const blame = { timesMs: { values: Float64Array.of(10_000, 40_000, 70_000) } };
+  const known = (span) => spanBetween(blame, checkpointsOf(blame, span));
+  assert.deepEqual(checkpointsOf(blame, null), [-1, 2]);
+  assert.deepEqual(known([5, 75]), [0, 70]);
+  assert.deepEqual(known([35, 45]), [10, 40]);
+  assert.deepEqual(known([45, 50]), [40, 70]);
+  assert.deepEqual(known([2, 3]), [0, 10]);
+  assert.equal(known([71, 75]), null);
+  assert.deepEqual(checkpointsOf({ timesMs: { values: new Float64Array() } }, [1, 2]), [-1, -1]);
+});
+
 test("a process is worded as in the report", async () => {
   const { exitInWords, processLabel } = await loadSource("core/processes.ts");
   assert.equal(processLabel({ label: "worker", pid: 4201 }), "worker 4201");

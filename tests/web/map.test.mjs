@@ -125,7 +125,7 @@ test("figures and legend run along; the selection counts only what it holds", as
     await page.keyboard.press("]");
     await settle(page);
     assert.equal(await figures(), "1.6 MiB"); // 256 + 128 + 20 + 1
-    assert.match(await page.textContent(".map-figures"), /copied from 0:4\d\.\d to 1:(39|40)/);
+    assert.match(await page.textContent(".map-figures"), /recorded as copied from 0:4\d\.\d to 1:(39|40)/);
     await focusPage(page, 1);
     assert.equal(await colourThere(page), await themeColour(page, "map-shared"), "copied before the selection");
     await page.keyboard.press("Escape"); // the page's cursor first, then the selection

@@ -203,7 +203,12 @@ test("a selected time: lines, types, native code, regions, workers and causes fo
     const checkpoints = span.map((seconds) => data.blame.times_ms.filter((ms) => ms <= seconds * 1000).length - 1);
     const sums = copiesByPlace(data, () => true, checkpoints);
     const words = await page.textContent("#who > .lead");
-    assert.match(words, /^Lines that made copies in all processes, from [\d.]+ s to [\d.]+ s; estimated from samples\.$/);
+    const known = checkpoints.map((at) => `${(data.blame.times_ms[at] / 1000).toFixed(1)} s`).join(" to ");
+    const selected = /^.* to .*(?= selected)/.exec(await page.textContent(".selection-status"))[0];
+    assert.equal(
+      words,
+      `Lines that made copies in all processes, from ${known} (lines are recorded at intervals; selected: ${selected}); estimated from samples.`,
+    );
     const lines = await rowsOf(page, "by-line");
     const [top] = data.frames[0];
     assert.equal(lines[0].name, `${top}:41`);
@@ -238,8 +243,26 @@ test("a time without copies is said in words", async () => {
   const data = makePage();
   const blame = { ...data.blame, copies: data.blame.copies.map((_, i) => i - i), at: data.blame.at };
   await withPage("who-none", { ...data, blame }, {}, async (page) => {
-    assert.match(await page.textContent("#who > .empty"), /No page was copied by all processes in this time \(the whole recording\)/);
+    assert.equal(
+      await page.textContent("#who > .empty"),
+      "No line is known that made copies in all processes, over the whole recording.",
+    );
     assert.ok(!(await page.locator(kView).isVisible()));
+  });
+});
+
+test("a time between two records of lines: the lines of both, with their times", async () => {
+  const data = makeManyNodes(20);
+  await withPage("who-between", data, {}, async (page) => {
+    const selected = await selectTime(page, 0.2, 0.3);
+    assert.ok(selected[0] > 0 && selected[1] < 90, String(selected));
+    assert.match(
+      await page.textContent("#who > .lead"),
+      /^Lines that made copies in all processes, from 0\.0 s to 90\.0 s \(lines are recorded at intervals; selected: [\d.]+ s to [\d.]+ s\)/,
+    );
+    const graph = /Flame graph of ([\d.]+ \w+)/.exec(await page.getAttribute(kView, "aria-label"));
+    assertBytes(graph[1], sum(data.blame.copies) * 4096, "all between 0 s and 90 s");
+    assert.equal(await page.textContent("#who > .empty"), "");
   });
 });
 

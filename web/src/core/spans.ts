@@ -4,10 +4,19 @@ import type { Blame, Page } from "../data/decode";
 import type { Span } from "./column_values";
 import { lastBefore } from "./search";
 
-// The checkpoints for a span: copies up to the second minus copies up to the first; -1 is the start.
+// The checkpoints for a span: copies up to the second minus copies up to the first; -1 is the start. Of a span between two
+// checkpoints, those two: it may hold any of the copies between them.
 export function checkpointsOf(blame: Blame, span: Span | null): [number, number] {
   const times = blame.timesMs.values;
-  return span === null ? [-1, times.length - 1] : [lastBefore(times, span[0] * 1000), lastBefore(times, span[1] * 1000)];
+  if (span === null) return [-1, times.length - 1];
+  const [from, to] = [lastBefore(times, span[0] * 1000), lastBefore(times, span[1] * 1000)];
+  return [from, from === to ? Math.min(to + 1, times.length - 1) : to];
+}
+
+// The span between two checkpoints; null if they are the same.
+export function spanBetween(blame: Blame, [from, to]: [number, number]): Span | null {
+  const secondsOf = (at: number): number => (blame.timesMs.values[at] ?? 0) / 1000;
+  return from === to ? null : [secondsOf(from), secondsOf(to)];
 }
 
 // Copies between the checkpoints by place (index into page.places), of the processes that `holds` accepts.

@@ -48,7 +48,7 @@ export function figuresOf(page: Page, views: View[], seconds: number, selection:
     shared === null
       ? "copied"
       : `of ${formatBytes(copied + shared)} copied, ${formatShare(copied + shared > 0 ? copied / (copied + shared) : 0)}`;
-  if (selection !== null) rest = `copied from ${formatClock(selection[0], 0.1)} to ${formatClock(selection[1], 0.1)}`;
+  if (selection !== null) rest = `recorded as copied from ${formatClock(selection[0], 0.1)} to ${formatClock(selection[1], 0.1)}`;
   if (views.length > 1) rest += ` by ${formatCount(views.length)} processes`;
   return { copied: formatBytes(copied), rest, words: `${formatBytes(copied)} ${rest}` };
 }

@@ -1,6 +1,7 @@
 // Owns the tables below the icicle: lines, types, native code and regions that pass the filter.
 // Does not: sum (aggregate.ts, regions.ts), or format a row (blame_columns.ts, table.ts).
 import type { BlameRow } from "../../data/blame";
+import type { Span } from "../../core/column_values";
 import { planBlameColumns, type BlameHeads, type Units } from "./blame_columns";
 import { isWhole, spanInWords, type Filter } from "../../core/filter";
 import { make, mark } from "../../ui/dom";
@@ -131,11 +132,11 @@ export class BlameTables {
     this.regions.search(text);
   }
 
-  // `weights`: copies by place that pass the filter.
-  show(filter: Filter, weights: Float64Array): void {
+  // `weights`: copies by place that pass the filter; `known`: the span that they are of.
+  show(filter: Filter, weights: Float64Array, known: Span | null): void {
     const rows = rowsOfFilter(filter, weights);
     const { report } = filter.page;
-    const what = filter.span === null ? filter.label : `${filter.label}, ${spanInWords(filter.span)}`;
+    const what = known === null ? filter.label : `${filter.label}, ${spanInWords(known)}`;
     for (const name of ["lines", "types", "native"] as const) {
       const recorded = report[name].length > 0 && !(rows.cut && name === "native");
       const note =

@@ -8,7 +8,8 @@ import { formatShare } from "../../core/format";
 import { Icicle } from "./icicle";
 import { estimateInWords } from "../../core/footnotes";
 import { measureSince } from "../../core/measure";
-import { checkpointsOf, weighPlaces } from "../../core/spans";
+import { checkpointsOf, spanBetween, weighPlaces } from "../../core/spans";
+import type { Span } from "../../core/column_values";
 import { plantTree, weighTree, type Levels, type StackTree } from "../../core/stacks";
 import type { Store } from "../../store";
 import { makeSearchBox, makeSwitch } from "../../ui/table";
@@ -21,6 +22,13 @@ function makeToggle(name: string, title: string, on: boolean, apply: (on: boolea
     apply(pressed);
   });
   return mark(button, { "aria-pressed": String(on), title });
+}
+
+// `known`: the span of the figures, which is wider or narrower than the selected one as lines are recorded at intervals.
+function whenInWords(selected: Span | null, known: Span | null): string {
+  if (selected === null) return "over the whole recording";
+  const [words, wanted] = [spanInWords(known), spanInWords(selected)];
+  return words === wanted ? `from ${words}` : `from ${words} (lines are recorded at intervals; selected: ${wanted})`;
 }
 
 class Who {
@@ -110,7 +118,9 @@ class Who {
     const { page } = this.store;
     const filter = filterOf(this.store.page, this.store.view, this.workersOnly);
     const start = performance.now();
-    const weights = weighPlaces(page, checkpointsOf(page.blame, filter.span), filter.holds);
+    const checkpoints = checkpointsOf(page.blame, filter.span);
+    const known = filter.span === null ? null : (spanBetween(page.blame, checkpoints) ?? filter.span);
+    const weights = weighPlaces(page, checkpoints, filter.holds);
     const tree = this.tree();
     const weighed = weighTree(tree, page, weights);
     measureSince("icicle-sums", start);
@@ -118,18 +128,18 @@ class Who {
       (page.report.copies ?? 0) === 0 &&
       page.places.length + page.report.lines.length + page.report.types.length + page.report.native.length + page.report.regions.length ===
         0;
-    this.name(filter);
+    const when = whenInWords(filter.span, known);
+    this.name(filter, when);
     this.graph.hidden = weighed.total <= 0;
-    this.empty.textContent = weighed.total > 0 ? "" : this.emptyWords(filter);
+    this.empty.textContent = weighed.total > 0 ? "" : this.emptyWords(filter, when);
     if (weighed.total > 0) this.icicle.show({ page, tree, weights: weighed });
-    this.tables.show(filter, weights);
+    this.tables.show(filter, weights, known);
     if (this.wanted !== "") this.search(this.wanted);
   }
 
-  private name(filter: Filter): void {
+  private name(filter: Filter, when: string): void {
     const { report } = filter.page;
     const estimated = [...report.lines, ...report.types, ...report.native].some((row) => row.estimated);
-    const when = filter.span === null ? "over the whole recording" : `from ${spanInWords(filter.span)}`;
     this.lead.textContent = `Lines that made copies in ${filter.label}, ${when}${estimated && !isWhole(filter) ? "; estimated from samples" : ""}.`;
     this.unpin.hidden = filter.pinned === null;
     this.unpin.textContent = filter.pinned === null ? "" : `${filter.label} ×`;
@@ -139,9 +149,9 @@ class Who {
     if (note !== null) note.textContent = isWhole(filter) ? estimateInWords(report) : "";
   }
 
-  private emptyWords(filter: Filter): string {
+  private emptyWords(filter: Filter, when: string): string {
     const { page } = filter;
-    if (page.places.length > 0) return `No page was copied by ${filter.label} in this time (${spanInWords(filter.span)}).`;
+    if (page.places.length > 0) return `No line is known that made copies in ${filter.label}, ${when}.`;
     if ((page.report.copies ?? 0) === 0) return "";
     return "No stacks were recorded: the recording was made --without stacks, or cowprof can't see on this host where a copy is made (cowprof doctor says why).";
   }
