@@ -378,17 +378,22 @@ test("shared memory: segments at the fullest look and at the last, sortable and 
     mount: "/dev/shm",
     capacity_bytes: 64 * 2 ** 20,
     used_bytes: 10 * 2 ** 20,
+    batches: null,
     segments: last,
     omitted: { segments: 12, bytes: 2 ** 20 },
     at_peak: {
       mount: "/dev/shm",
       capacity_bytes: 64 * 2 ** 20,
       used_bytes: 56 * 2 ** 20,
+      batches: { segments: 6, bytes_each: 9 * 2 ** 20, creators: 3, bytes: 54 * 2 ** 20 },
       segments: Array.from({ length: 20 }, (_, i) => segment(i)),
     },
   };
   await withPage("who-shm", data, {}, async (page) => {
-    assert.match(await page.textContent("#shm .lead"), /\/dev\/shm: 56\.0 MiB used of 64\.0 MiB \(88 %\)/);
+    assert.match(
+      await page.textContent("#shm .lead"),
+      /^\/dev\/shm: 56\.0 MiB used of 64\.0 MiB \(88 %\)\. Batches: 6 segments of 9\.0 MiB, 54\.0 MiB in flight or still in use\. This table/,
+    );
     const names = () => page.$$eval("#shm tbody th", (all) => all.map((one) => one.title));
     assert.deepEqual((await names()).slice(0, 2), ["torch_42_19", "torch_42_18"]);
     assert.match(await page.textContent("#shm tbody tr"), /in use, unlinked424199 4200$/);
@@ -404,6 +409,7 @@ test("shared memory: segments at the fullest look and at the last, sortable and 
       "left behind42nobody",
     ]);
     assert.equal(await page.textContent("#shm > .note"), "12 smaller segments (1.0 MiB) not listed.");
+    assert.doesNotMatch(await page.textContent("#shm .lead"), /atches/, "a segment in it need not be a batch");
   });
   await withPage("who-shm-none", makePage(), {}, async (page) => assert.ok(!(await page.locator("#shm").isVisible())));
 });

@@ -20,6 +20,7 @@ export interface ShmLook {
   usedBytes: number | null;
   segments: Segment[];
   omitted: { segments: number; bytes: number }; // small ones
+  batches: { segments: number; bytesEach: number; bytes: number } | null; // null: none were found
 }
 export interface Shm extends ShmLook {
   atPeak: ShmLook | null;
@@ -43,6 +44,12 @@ function parseSegment(value: Json): Segment {
   };
 }
 
+function parseBatches(value: Json | undefined): ShmLook["batches"] {
+  const row = asRecord(value);
+  const [segments, bytesEach, bytes] = [asNumber(row["segments"]), asNumber(row["bytes_each"]), asNumber(row["bytes"])];
+  return segments === null || bytesEach === null || bytes === null ? null : { segments, bytesEach, bytes };
+}
+
 function parseLook(look: JsonRecord): ShmLook {
   const omitted = asRecord(look["omitted"]);
   return {
@@ -51,6 +58,7 @@ function parseLook(look: JsonRecord): ShmLook {
     usedBytes: asNumber(look["used_bytes"]),
     segments: asList(look["segments"]).map(parseSegment),
     omitted: { segments: asNumber(omitted["segments"]) ?? 0, bytes: asNumber(omitted["bytes"]) ?? 0 },
+    batches: parseBatches(look["batches"]),
   };
 }
 

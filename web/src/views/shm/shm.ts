@@ -55,7 +55,10 @@ function lookInWords(look: ShmLook): string {
     look.capacityBytes === null || look.usedBytes === null || look.capacityBytes === 0
       ? ""
       : ` (${formatShare(look.usedBytes / look.capacityBytes)})`;
-  return `${look.mount}: ${formatBytes(look.usedBytes)} used of ${look.capacityBytes === null ? "no fixed capacity" : formatBytes(look.capacityBytes)}${share}.`;
+  const used = `${look.mount}: ${formatBytes(look.usedBytes)} used of ${look.capacityBytes === null ? "no fixed capacity" : formatBytes(look.capacityBytes)}${share}.`;
+  if (look.batches === null) return used;
+  const { segments, bytesEach, bytes } = look.batches;
+  return `${used} Batches: ${formatCount(segments)} segment${segments === 1 ? "" : "s"} of ${formatBytes(bytesEach)}, ${formatBytes(bytes)} in flight or still in use.`;
 }
 
 function omittedInWords({ omitted: { segments, bytes } }: ShmLook): string {
@@ -80,8 +83,7 @@ export function makeShmSection(store: Store): HTMLElement {
     const { shm } = store.page.report;
     const shown = shm === null ? null : look(shm);
     section.hidden = shm === null || shm.segments.length + (shm.atPeak?.segments.length ?? 0) === 0;
-    lead.textContent =
-      shown === null ? "" : `${lookInWords(shown)} Workers pass their batches through it. This table does not follow the time selection.`;
+    lead.textContent = shown === null ? "" : `${lookInWords(shown)} This table does not follow the time selection.`;
     empty.textContent = shown?.segments.length === 0 ? "There were no segments at this reading." : "";
     table.element.hidden = shown?.segments.length === 0;
     table.update(shown?.segments ?? []);
