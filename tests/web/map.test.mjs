@@ -317,6 +317,7 @@ test("what the map can't show is said", async () => {
   data.events.push({ t: 100, kind: "note", index: null, pid: null, text: note });
   data.report.losses.pages_dropped = 12;
   data.pages_dropped = 1234;
+  data.region_counts_dropped = 5;
   data.pages.t_ms.push(170_000);
   data.pages.index.push(1);
   data.pages.cause.push(5);
@@ -327,6 +328,7 @@ test("what the map can't show is said", async () => {
     assert.ok(notes.includes(note));
     assert.match(notes, /12 copied pages are missing/);
     assert.match(notes, /1,234 copied pages are not in this page/);
+    assert.match(notes, /What sweeps found in some regions is not in this page: there are too many\./);
     assert.match(notes, /7 copied pages lie outside every region/);
     assert.match(notes, /Not drawn: 1 other region \(19\.5 MiB\)/);
     const times = [...new Set(data.pages.t_ms)].sort((a, b) => a - b);

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "sink/page/page_series.h"
 
 namespace cowprof {
@@ -27,32 +28,41 @@ Json RegionsJson(const std::vector<NumberedRegion>& regions) {
 }  // namespace
 
 void PageMap::Add(const Sample& sample) {
-  if (sample.regions.empty() && sample.pages.empty()) return;
-  const auto moment = static_cast<uint32_t>(moments_.Add(MillisecondsOf(sample.t)));
-  for (const RegionCount& count : sample.regions)
-    counts_.push_back({moment, count.index, count.region, count.private_pages, count.shared_pages, count.new_pages});
+  const auto moment_of = [&](Moments* moments) {
+    return static_cast<uint32_t>(moments->Add(MillisecondsOf(sample.t)));
+  };
+  for (const RegionCount& count : sample.regions) {
+    Look look = {0, count.index, count.region, count.private_pages, count.shared_pages, count.new_pages};
+    if (!Keeps(look)) {
+      ++counts_dropped_;
+      continue;
+    }
+    look.moment = moment_of(&count_moments_);
+    counts_.push_back(look);
+  }
+  const uint32_t moment = sample.pages.empty() ? 0 : moment_of(&run_moments_);
   for (const PageRun& run : sample.pages) {
     if (runs_seen_++ % stride_ == 0)
       runs_.push_back({run.first_page, run.pages, static_cast<uint64_t>(run.cause), moment, run.index});
     else
       pages_dropped_ += run.pages;
   }
-  if (counts_.size() > most_counts_ || runs_.size() > most_runs_) Thin();
+  if (runs_.size() > most_runs_) ThinRuns();
+  if (counts_.size() > most_counts_) ThinCounts();
 }
 
-// Thins to three quarters of the bounds, so that it is not needed again soon. Where even one moment for all would leave
+// Thins to three quarters of the bound, so that it is not needed again soon. Where even one moment for all would leave
 // too many runs, as of thousands of workers, times stay as they are, and every second run is dropped, old or new.
-void PageMap::Thin() {
-  const size_t runs = most_runs_ / 4 * 3, counts = most_counts_ / 4 * 3;
-  if (runs_.size() > runs && !scattered_) {
+void PageMap::ThinRuns() {
+  const size_t runs = most_runs_ / 4 * 3;
+  if (!scattered_) {
     std::deque<Run> at_once = runs_;
     for (Run& at : at_once) at.moment = 0;
     Merge(&at_once);
     scattered_ = at_once.size() > runs;
   }
-  while (moments_.size() > 1 && (counts_.size() > counts || (runs_.size() > runs && !scattered_))) {
-    moments_.MergePairs();
-    MergeCounts();
+  while (run_moments_.size() > 1 && runs_.size() > runs && !scattered_) {
+    run_moments_.MergePairs();
     for (Run& at : runs_) at.moment /= 2;
     Merge(&runs_);
   }
@@ -62,7 +72,33 @@ void PageMap::Thin() {
     for (size_t i = 0; i < runs_.size(); i += 2) runs_[i / 2] = runs_[i];
     runs_.resize((runs_.size() + 1) / 2);
   }
-  counts_.resize(std::min(counts_.size(), counts));
+}
+
+// Thins to three quarters of the bound. Where one look at each region would fill more than half of that, as of
+// thousands of arenas in tens of workers, no times would be left: then whole regions are dropped.
+void PageMap::ThinCounts() {
+  const size_t counts = most_counts_ / 4 * 3;
+  while (RegionsSeen() > counts / 2) {
+    region_stride_ *= 2;
+    counts_dropped_ += std::erase_if(counts_, [&](const Look& look) { return !Keeps(look); });
+  }
+  while (count_moments_.size() > 1 && counts_.size() > counts) {
+    count_moments_.MergePairs();
+    MergeCounts();
+  }
+}
+
+// Keeps the same regions at all times: what is known of one is complete. Fibonacci hashing spreads them evenly over
+// processes and addresses.
+bool PageMap::Keeps(const Look& look) const {
+  const uint64_t key = uint64_t{static_cast<uint32_t>(look.index)} << 32 | static_cast<uint32_t>(look.region);
+  return key * 0x9E3779B97F4A7C15 <= UINT64_MAX / region_stride_;
+}
+
+size_t PageMap::RegionsSeen() const {
+  absl::flat_hash_set<std::pair<int, int>> seen;
+  for (const Look& look : counts_) seen.emplace(look.index, look.region);
+  return seen.size();
 }
 
 // Keeps the last of several looks at the same region.
@@ -100,7 +136,7 @@ void PageMap::Write(const RunModel& model, ColumnFile* file, Json* page) const {
     Column t_ms, index, region, private_pages, shared_pages, new_pages;
   } counts;
   for (const Look& count : counts_) {
-    counts.t_ms.Add(moments_.ms()[count.moment]);
+    counts.t_ms.Add(count_moments_.ms()[count.moment]);
     counts.index.Add(count.index);
     counts.region.Add(count.region);
     counts.private_pages.Add(count.private_pages);
@@ -111,7 +147,7 @@ void PageMap::Write(const RunModel& model, ColumnFile* file, Json* page) const {
     Column t_ms, index, cause, first_page, pages;
   } runs;
   for (const Run& run : runs_) {
-    runs.t_ms.Add(moments_.ms()[run.moment]);
+    runs.t_ms.Add(run_moments_.ms()[run.moment]);
     runs.index.Add(run.index);
     runs.cause.Add(run.cause);
     runs.first_page.Add(run.first_page);
@@ -130,6 +166,7 @@ void PageMap::Write(const RunModel& model, ColumnFile* file, Json* page) const {
                       {"first_page", file->Append(std::move(runs.first_page))},
                       {"pages", file->Append(std::move(runs.pages))}};
   (*page)["pages_dropped"] = pages_dropped_;
+  (*page)["region_counts_dropped"] = counts_dropped_;
 }
 
 }  // namespace cowprof

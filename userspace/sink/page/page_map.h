@@ -1,6 +1,6 @@
 // What the page map is drawn from: the regions of address spaces, what the sweeps found in them, and which pages were
 // copied when and why. Bounded: in a long recording times become coarser, and neighbours that were copied at about the
-// same time become one run; what is still too much is dropped evenly, and dropped pages are counted.
+// same time become one run; what is still too much is dropped evenly, and counted.
 #ifndef COWPROF_SINK_PAGE_PAGE_MAP_H_
 #define COWPROF_SINK_PAGE_PAGE_MAP_H_
 
@@ -21,7 +21,7 @@ class PageMap {
       : most_runs_(most_runs), most_counts_(most_counts) {}
 
   void Add(const Sample& sample);
-  // Sets regions, region_counts, pages and pages_dropped.
+  // Sets regions, region_counts, pages, and how much of these was dropped.
   void Write(const RunModel& model, ColumnFile* file, nlohmann::ordered_json* page) const;
 
  private:
@@ -37,17 +37,21 @@ class PageMap {
     uint32_t moment = 0;
     int index = 0;
   };
-  void Thin();
+  void ThinRuns();
+  void ThinCounts();
   void MergeCounts();
+  bool Keeps(const Look& look) const;
+  size_t RegionsSeen() const;
   static void Merge(std::deque<Run>* runs);
 
   size_t most_runs_, most_counts_;
-  Moments moments_;
+  Moments run_moments_, count_moments_;
   std::deque<Look> counts_;
   std::deque<Run> runs_;
   bool scattered_ = false;               // coarser times would not help
   uint64_t stride_ = 1, runs_seen_ = 0;  // one in `stride_` of those that were seen is kept
-  uint64_t pages_dropped_ = 0;
+  uint64_t region_stride_ = 1;           // one in so many regions of a process is kept
+  uint64_t pages_dropped_ = 0, counts_dropped_ = 0;
 };
 
 }  // namespace cowprof

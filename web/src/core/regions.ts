@@ -1,6 +1,7 @@
 // Owns the rows of memory regions for a selected span: what the sweeps of the page map found by its end.
 // Does not: draw the address space; views/map does.
 import type { Span } from "./column_values";
+import type { Page } from "../data/decode";
 import type { Filter } from "./filter";
 
 export interface RegionRow {
@@ -25,6 +26,11 @@ function add(row: RegionRow, before: Found, after: Found): void {
   row.sharedPages += after.sharedPages;
   row.newPages += after.newPages;
   row.gained += after.privatePages - before.privatePages;
+}
+
+// "" if the page has what the sweeps found in all regions.
+export function regionsOmittedInWords(page: Page): string {
+  return page.regionCountsOmitted > 0 ? "What sweeps found in some regions is not in this page: there are too many." : "";
 }
 
 // At the end of a selected span, a process that had ended holds nothing; a pinned one is shown as it was last seen.

@@ -133,6 +133,7 @@ export interface Page {
   regionCounts: RegionCounts;
   pages: PageRuns;
   pagesOmitted: number; // of very many copied pages, the page omits some
+  regionCountsOmitted: number; // of very many regions, the page omits some
   comparisons: Comparison[]; // of the second of two recordings: with the first, and of the first with it
 }
 
@@ -334,6 +335,7 @@ function parsePage(page: JsonRecord, binary: Uint8Array): Page {
     regionCounts: decodeRegionCounts(record("region_counts"), read),
     pages: decodePageRuns(record("pages"), read),
     pagesOmitted: asNumber(page["pages_dropped"]) ?? 0,
+    regionCountsOmitted: asNumber(page["region_counts_dropped"]) ?? 0,
     comparisons: parseComparisons(page["comparisons"]),
   };
 }

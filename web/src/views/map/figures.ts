@@ -2,6 +2,7 @@
 // Does not: count; the painter does.
 import { causeName } from "../../core/causes";
 import { valueAt } from "../../core/column_values";
+import { regionsOmittedInWords } from "../../core/regions";
 import { lastBefore } from "../../core/search";
 import { kCauseOrder, type Page } from "../../data/decode";
 import { make, mark } from "../../ui/dom";
@@ -113,6 +114,7 @@ export function notesOf(page: Page, models: MapModel[]): string[] {
   return [
     bound === undefined ? "" : `At ${formatClock(bound.seconds)} ${bound.text}.`,
     page.pagesOmitted > 0 ? `${formatCount(page.pagesOmitted)} copied pages are not in this page: there are too many.` : "",
+    regionsOmittedInWords(page),
     dropped > 0 ? `${formatCount(dropped)} copied pages are missing: they came faster than they could be recorded.` : "",
     regions > 0
       ? `Not drawn: ${formatCount(regions)} other region${regions === 1 ? "" : "s"} (${formatBytes(bytes)}), none of whose pages was copied.`

@@ -7,7 +7,7 @@ import { isWhole, spanInWords, type Filter } from "../../core/filter";
 import { make, mark } from "../../ui/dom";
 import { processOf } from "../../core/processes";
 import { formatBytes, formatCount } from "../../core/format";
-import { regionsWithin, type RegionRow } from "../../core/regions";
+import { regionsOmittedInWords, regionsWithin, type RegionRow } from "../../core/regions";
 import { aggregatePlaces, type BlameRows } from "../../core/aggregate";
 import { DataTable, makeTitle, type Column } from "../../ui/table";
 
@@ -96,6 +96,7 @@ export class BlameTables {
   private readonly parts: Record<keyof typeof kParts, BlamePart>;
   private readonly regions: DataTable<RegionRow>;
   private readonly regionBox: HTMLElement;
+  private readonly regionNote = make("p", "note");
 
   constructor(units: Units) {
     this.parts = {
@@ -113,9 +114,8 @@ export class BlameTables {
       first: 8,
       keyOf: (row) => String(row.start),
     });
-    this.regionBox = mark(make("div", "blame-box", makeTitle("Memory regions, from the page map", this.regions), this.regions.element), {
-      id: "by-region-then",
-    });
+    const regionTitle = makeTitle("Memory regions, from the page map", this.regions);
+    this.regionBox = mark(make("div", "blame-box", regionTitle, this.regions.element, this.regionNote), { id: "by-region-then" });
     this.element = make(
       "div",
       "blame-grid",
@@ -150,5 +150,6 @@ export class BlameTables {
     const found = byReport ? [] : regionsWithin(filter);
     this.regionBox.hidden = found.length === 0;
     this.regions.update(found);
+    this.regionNote.textContent = regionsOmittedInWords(filter.page);
   }
 }
