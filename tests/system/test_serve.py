@@ -343,6 +343,22 @@ def test_an_open_page_receives_the_end(start_served):
     assert one.recording.wait() == 0
 
 
+def test_a_page_that_is_still_downloading_at_the_end_receives_the_rest(start_served):
+    one = start_served()
+    one.data()
+    head = f"GET /{one.query} HTTP/1.1\r\nHost: 127.0.0.1:{one.port}\r\n"
+    with socket.create_connection((one.host, one.port), harness.DEADLINE) as connection:
+        # More than the buffers of both sockets hold.
+        connection.sendall((f"{head}\r\n" * 40 + f"{head}Connection: close\r\n\r\n").encode())
+        one.ask()  # is answered after the above was begun
+        one.recording.send(signal.SIGINT)
+        time.sleep(2.5)  # longer than a page waits between two requests
+        while connection.recv(1 << 20):
+            pass
+    harness.wait_until(lambda: one.data()["run"]["live"] is False, "the data to be complete")
+    assert one.recording.wait() == 0
+
+
 # ---- The command line ----
 
 

@@ -28,8 +28,12 @@ namespace cowprof {
 namespace {
 
 constexpr absl::Duration kCatchUpEvery = absl::Seconds(5);  // while no page is open
-// An answer that is half sent at the end may take so long: the recorder waits five seconds for this process.
-constexpr absl::Duration kLastAnswerTime = absl::Milliseconds(4500);
+// An answer that is half sent at the end may take so long: the recorder waits ten seconds for this process.
+constexpr absl::Duration kLastAnswerTime = absl::Milliseconds(9500);
+// A page that was heard of so lately is open: it may still receive or decode its last answer, as through ssh.
+constexpr absl::Duration kOpenFor = absl::Seconds(6);
+// That open pages have at the end to ask for the rest.
+constexpr absl::Duration kFarewellTime = absl::Seconds(3);
 // That a reader, and a scraper, may take to receive an answer.
 constexpr absl::Duration kAnswerTime = absl::Seconds(60), kScrapeTime = absl::Seconds(5);
 
@@ -59,7 +63,7 @@ bool ReadSettings(Settings* settings) {
   return numbers;
 }
 
-// Answers requests for the page and remembers when a page last fetched data.
+// Answers requests for the page, and knows when open pages have had time to fetch the rest.
 class Answers {
  public:
   Answers(RequestPolicy policy, LiveViewer viewer, LivePage* page)
@@ -89,12 +93,27 @@ class Answers {
     return answer;
   }
 
-  // Whether a page is open: an open one asks again after every poll interval.
-  bool page_open() const { return BootTime() - asked_at_ < 3 * page_->poll_interval(); }
+  // A page asks for data, or receives an answer.
+  void Heard() { heard_at_ = BootTime(); }
+  // The recording has ended.
+  void End() {
+    page_->End();
+    ended_at_ = BootTime();
+  }
+  bool ended() const { return ended_at_ != absl::InfiniteDuration(); }
+  absl::Duration ended_at() const { return ended_at_; }
+  // Open pages ask again after a poll interval. While none has got the rest, all of them may be slow.
+  absl::Duration leave_at() const {
+    if (!ended() || heard_at_ < ended_at_ - kOpenFor) return ended_at_;
+    return std::max(ended_at_, heard_at_) + (gave_rest_ ? 1.5 * page_->poll_interval() : kFarewellTime);
+  }
 
  private:
   void AddData(const std::string& known_version, HttpAnswer* answer) {
-    asked_at_ = BootTime();
+    if (ended())
+      gave_rest_ = true;
+    else
+      Heard();
     const LivePage::Data& data = page_->Latest();
     const std::string version = absl::StrCat("\"", data.version, "\"");
     answer->headers.insert(
@@ -110,23 +129,31 @@ class Answers {
   std::shared_ptr<const std::string> html_;
   std::string policy_;
   LivePage* page_;
-  absl::Duration asked_at_ = -absl::InfiniteDuration();
+  absl::Duration heard_at_ = -absl::InfiniteDuration(), ended_at_ = absl::InfiniteDuration();
+  bool gave_rest_ = false;  // to any page
 };
 
-// Runs until the recording has ended and open pages have had time to fetch the rest.
-void Serve(LivePage* page, const Answers& answers, const std::vector<std::unique_ptr<HttpServer>>& servers) {
-  absl::Duration leave_at = absl::InfiniteDuration(), last_answer_at = leave_at, catch_up_at = BootTime();
-  bool ended = false;
+// Runs until the recording has ended and open pages have had time to fetch the rest. `of_page`: the server of
+// `answers`; null if no page is served.
+void Serve(LivePage* page, Answers* answers, const HttpServer* of_page,
+           const std::vector<std::unique_ptr<HttpServer>>& servers) {
+  absl::Duration catch_up_at = BootTime();
   const auto answering = [](const std::unique_ptr<HttpServer>& server) { return server->answering(); };
-  // The last answer is not cut off.
-  while (BootTime() < leave_at ||
-         (BootTime() < last_answer_at && std::any_of(servers.begin(), servers.end(), answering))) {
+  while (true) {
+    // Whoever receives an answer that was begun before the end will ask for the rest.
+    if (of_page != nullptr && of_page->answering(answers->ended_at())) answers->Heard();
+    const absl::Duration leave_at = answers->leave_at(), last_answer_at = answers->ended_at() + kLastAnswerTime;
+    // The last answer is not cut off.
+    if (BootTime() >= last_answer_at ||
+        (BootTime() >= leave_at && std::none_of(servers.begin(), servers.end(), answering)))
+      return;
     if (BootTime() >= catch_up_at) {
       page->CatchUp();
       catch_up_at = BootTime() + kCatchUpEvery;
     }
-    absl::Duration wait = std::min(catch_up_at, BootTime() < leave_at ? leave_at : last_answer_at) - BootTime();
-    std::vector<pollfd> fds = {{ended ? -1 : kLifelineFd, POLLIN, 0}};
+    absl::Duration wait =
+        std::min({catch_up_at, last_answer_at, BootTime() < leave_at ? leave_at : last_answer_at}) - BootTime();
+    std::vector<pollfd> fds = {{answers->ended() ? -1 : kLifelineFd, POLLIN, 0}};
     for (const std::unique_ptr<HttpServer>& server : servers) {
       wait = std::min(wait, server->WaitAtMost());
       fds.push_back({server->wake_fd(), POLLIN, 0});
@@ -134,11 +161,7 @@ void Serve(LivePage* page, const Answers& answers, const std::vector<std::unique
     const timespec timeout = absl::ToTimespec(std::max(wait, absl::ZeroDuration()));
     ppoll(fds.data(), fds.size(), &timeout, nullptr);
     for (const std::unique_ptr<HttpServer>& server : servers) server->Run();
-    if (ended || fds[0].revents == 0) continue;
-    ended = true;
-    last_answer_at = BootTime() + kLastAnswerTime;
-    page->End();
-    leave_at = BootTime() + (answers.page_open() ? 1.5 * page->poll_interval() : absl::ZeroDuration());
+    if (!answers->ended() && fds[0].revents != 0) answers->End();
   }
 }
 
@@ -186,7 +209,7 @@ int ServePage(const Options&) {
   if (!note.ok()) return refuse(note.status());
   if (!note->empty()) Fail(kDone, absl::StrCat("serve the page: ", *note));
 
-  Serve(&page, answers, servers);
+  Serve(&page, &answers, has_page ? servers.front().get() : nullptr, servers);
   _exit(kDone);  // the sandbox forbids what exit handlers of libraries would do
 }
 

@@ -84,9 +84,11 @@ class EpollServer : public HttpServer {
     return first - BootTime();
   }
 
-  bool answering() const override {
-    return std::any_of(connections_.begin(), connections_.end(),
-                       [](const auto& one) { return one.second.state == Connection::State::kAnswering; });
+  bool answering(absl::Duration begun_before) const override {
+    return std::any_of(connections_.begin(), connections_.end(), [&](const auto& one) {
+      const Connection& connection = one.second;
+      return connection.state == Connection::State::kAnswering && connection.deadline - answer_time_ < begun_before;
+    });
   }
 
   void Run() override {

@@ -36,7 +36,8 @@ class HttpServer {
   virtual int wake_fd() const = 0;                // readable when Run() has something to do
   virtual absl::Duration WaitAtMost() const = 0;  // call Run() after this time even if not
   virtual void Run() = 0;                         // handles all that is pending; never blocks
-  virtual bool answering() const = 0;             // an answer is half sent
+  // An answer that was begun before that time is half sent.
+  virtual bool answering(absl::Duration begun_before = absl::InfiniteDuration()) const = 0;
 };
 
 }  // namespace cowprof

@@ -23,7 +23,7 @@ namespace cowprof {
 namespace {
 
 constexpr int kBacklog = 64;
-constexpr absl::Duration kFarewell = absl::Seconds(5);
+constexpr absl::Duration kFarewell = absl::Seconds(10);
 
 union SocketAddress {
   sockaddr any;

@@ -10,6 +10,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "posix/clock.h"
+
 namespace cowprof {
 namespace {
 
@@ -87,7 +89,7 @@ TEST_CASE("http: out of descriptors, a connection waits and the server does not 
   CHECK(asked);
 }
 
-TEST_CASE("http: a server knows whether an answer is half sent") {
+TEST_CASE("http: a server knows whether an answer is half sent, and whether it was begun before a time") {
   Listener listener;
   const auto body = std::make_shared<const std::string>(8 << 20, 'x');
   auto server = HttpServer::Start(
@@ -95,9 +97,12 @@ TEST_CASE("http: a server knows whether an answer is half sent") {
   REQUIRE(server.ok());
   CHECK_FALSE((*server)->answering());
 
+  const absl::Duration before = BootTime();
   const Fd client = listener.Ask();
   for (int i = 0; i < 2; ++i) (*server)->Run();  // it accepts, then answers
   CHECK((*server)->answering());
+  CHECK((*server)->answering(BootTime() + absl::Nanoseconds(1)));
+  CHECK_FALSE((*server)->answering(before));
 
   size_t received = 0;
   std::string piece(1 << 20, '\0');
