@@ -188,6 +188,22 @@ test("a forecast that holds for several samples is told with the moment at which
   assert.equal(saidAt(await parsePayload(pack(data)), 103).seconds, 103, "an older page");
 });
 
+test("an instant of a job of several days has a date, and as much of the time as tells two ticks apart", async () => {
+  const { formatWall, formatWallTick, spansDays } = await loadSource("core/wall_clock.ts");
+  const ms = Date.parse("2026-11-25T23:00:01.234Z");
+  assert.equal(spansDays([ms, ms + 3000_000]), false);
+  assert.equal(spansDays([ms, ms + 3600_000, NaN]), true);
+  assert.equal(formatWall(ms, 3, false), "23:00:01.234");
+  assert.equal(formatWall(ms, 0, true), "2026-11-25 23:00:01");
+  assert.equal(formatWall(Infinity, 0, true), "—");
+  const midnight = Date.parse("2026-11-26T00:00:00Z");
+  assert.deepEqual(
+    [0.5, 30, 7200, 86400].map((step) => formatWallTick(midnight, step, true)),
+    ["00:00:00.0", "00:00:00", "11-26 00:00", "11-26"],
+  );
+  assert.equal(formatWallTick(midnight, 7200, false), "00:00:00");
+});
+
 test("figures are formatted as in the terminal; a name can't hide a control character", async () => {
   const { formatBytes, formatClock, formatEta, formatRate, formatSeconds, formatShare, visibleText } = await loadSource("core/format.ts");
   assert.deepEqual([0, 1023, 1536, 2 ** 40, null].map(formatBytes), ["0 B", "1023 B", "1.5 KiB", "1.0 TiB", "—"]);

@@ -127,6 +127,26 @@ test("deaths of several days have a date, and are sorted by time", async () => {
   });
 });
 
+test("a job of several days: the chart and a rank's details have dates", async () => {
+  const made = makeFleet(2);
+  for (const row of made.fleet.rows) row.duration_seconds = 52 * 3600;
+  for (const curve of made.curves) curve.times_ms = curve.times_ms.map((_, i) => (i * 52 * 3600_000) / 512);
+  made.fleet.rows[0].deaths = [
+    { t: 150_000, wall: "2026-11-27T02:40:00.000Z", boot_seconds: 1, process: "worker 0 (7)", text: "killed by SIGKILL" },
+  ];
+  await withPage("fleet-long", made, {}, async (page) => {
+    await page.click('.ranks-table .row-button:text-is("rank 0")');
+    await settle(page);
+    const detail = await page.textContent(".rank-detail");
+    assert.match(detail, /2026-11-25 09:00:00 UTC, 52 h 00 min/);
+    assert.match(detail, /2026-11-27 02:40:00\.000 UTC: worker 0 \(7\) killed by SIGKILL/);
+    assert.match(await page.getAttribute(".fleet-plot", "aria-label"), /from 2026-11-25 09:00:00 to 2026-11-27 1\d:\d\d:\d\d UTC/);
+    const over = await page.locator(".fleet-plot .u-over").boundingBox();
+    await page.locator(".fleet-plot .u-over").hover({ position: { x: over.width / 2, y: over.height / 2 } });
+    assert.match(await page.textContent(".compare-reading"), /^2026-11-26 1\d:\d\d:\d\d\.\d UTC: rank 0/);
+  });
+});
+
 test("a launcher's death is first in the list, and in the details of its ranks", async () => {
   const made = makeFleet(2);
   const wall = "2026-11-25T09:00:30.000Z";

@@ -4,6 +4,7 @@ import uPlot from "uplot";
 import { lastBefore } from "../../core/search";
 import { formatKib } from "../../core/format";
 import { deathsOf, hostsOf, placeOfRank } from "../../core/ranks";
+import { formatWall, formatWallTick, kDayMs } from "../../core/wall_clock";
 import type { Death, Rank } from "../../data/fleet";
 import { make, mark } from "../../ui/dom";
 import { makeFrame } from "../../ui/chart_axes";
@@ -11,13 +12,7 @@ import { colour, onTheme } from "../../ui/theme";
 
 const kHeight = 300;
 const kColours = 7; // --series-0 ... --series-6
-const kDayMs = 86_400_000;
 const kSaid = "Private memory of the workers of each rank. Point at the chart for figures, click to choose the nearest rank.";
-
-// The time of day, UTC.
-export function formatTimeOfDay(ms: number, places: number): string {
-  return Number.isFinite(ms) && Math.abs(ms) < 8e15 ? new Date(ms).toISOString().slice(11, places === 0 ? 19 : 20 + places) : "—";
-}
 
 function valueAt({ curve }: Rank, ms: number): number | null {
   const at = lastBefore(curve.ms, ms);
@@ -44,6 +39,7 @@ export class FleetChart {
 
   constructor(
     all: Rank[],
+    private readonly dated: boolean,
     private readonly choose: (rank: Rank) => void,
   ) {
     this.hosts = hostsOf(all);
@@ -82,7 +78,7 @@ export class FleetChart {
     this.day = Math.floor(from / kDayMs) * kDayMs;
     const range: [number, number] = [(from - this.day) / 1000, (Math.max(to, from + 100) - this.day) / 1000];
     mark(this.host, {
-      "aria-label": `Private memory of the workers of ${drawn.length} ranks from ${formatTimeOfDay(from, 0)} to ${formatTimeOfDay(to, 0)} UTC; at most ${formatKib(most)} in one rank`,
+      "aria-label": `Private memory of the workers of ${drawn.length} ranks from ${formatWall(from, 0, this.dated)} to ${formatWall(to, 0, this.dated)} UTC; at most ${formatKib(most)} in one rank`,
     });
     this.plot = new uPlot(this.options(range, most), [range, [null, null]], this.host);
     this.plot.over.addEventListener("click", () => {
@@ -93,7 +89,7 @@ export class FleetChart {
 
   private options(range: [number, number], most: number): uPlot.Options {
     return {
-      ...makeFrame(this.host, kHeight, (at, step) => formatTimeOfDay(this.day + Math.round(at * 1000), step < 1 ? 1 : 0)),
+      ...makeFrame(this.host, kHeight, (at, step) => formatWallTick(this.day + Math.round(at * 1000), step, this.dated)),
       scales: { x: { time: false, range: () => range }, y: { range: () => [0, most > 0 ? most * 1.08 : 1] } },
       series: [{}, { show: true, points: { show: false } }],
       hooks: { draw: [(plot) => this.paint(plot)], setCursor: [() => this.say()] },
@@ -217,6 +213,6 @@ export class FleetChart {
       return;
     }
     const rank = this.chosen ?? near;
-    this.reading.textContent = `${formatTimeOfDay(ms, 1)} UTC: ${placeOfRank(rank, this.hosts)} ${formatKib(valueAt(rank, ms))}`;
+    this.reading.textContent = `${formatWall(ms, 1, this.dated)} UTC: ${placeOfRank(rank, this.hosts)} ${formatKib(valueAt(rank, ms))}`;
   }
 }

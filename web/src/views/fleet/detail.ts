@@ -1,9 +1,9 @@
 // Owns what is said of one rank: its first finding, forecast, line, workers, deaths, and the command for its own page.
 // Does not: choose the rank.
-import { formatTimeOfDay } from "./chart";
 import { makeViewCommand, splitInWords } from "./ranks_table";
 import { deathsOf, placeOfRank } from "../../core/ranks";
 import { formatBytes, formatSeconds } from "../../core/format";
+import { formatWall } from "../../core/wall_clock";
 import type { Rank } from "../../data/fleet";
 import { make, makeButton, mark } from "../../ui/dom";
 import { makeFact } from "../../ui/page_head";
@@ -35,17 +35,21 @@ function makeMembers(rank: Rank): HTMLElement | null {
   return make("div", "rank-members", table.element);
 }
 
-export function makeRankDetail(rank: Rank, hosts: number, close: () => void): HTMLElement {
+// `dated`: instants have a date.
+export function makeRankDetail(rank: Rank, hosts: number, dated: boolean, close: () => void): HTMLElement {
   const command = makeViewCommand(rank);
   const facts = [
     makeFact("pid", rank.pid === null ? "—" : String(rank.pid)),
-    makeFact("recorded", `${rank.startedMs === null ? "—" : `${formatTimeOfDay(rank.startedMs, 0)} UTC`}, ${formatSeconds(rank.seconds)}`),
+    makeFact(
+      "recorded",
+      `${rank.startedMs === null ? "—" : `${formatWall(rank.startedMs, 0, dated)} UTC`}, ${formatSeconds(rank.seconds)}`,
+    ),
     ...(rank.complete ? [] : [makeFact("recording", "has no end: still running, killed, or cut off")]),
     ...(rank.peakBytes === null ? [] : [makeFact("peak", `${formatBytes(rank.peakBytes)}: ${splitInWords(rank)}`)]),
     ...(rank.culprit === "" ? [] : [makeFact("line", rank.culprit)]),
   ];
   const deaths = deathsOf(rank).map((death) =>
-    make("li", "", `${death.ms === null ? "" : `${formatTimeOfDay(death.ms, 3)} UTC: `}${death.process} ${death.text}`),
+    make("li", "", `${death.ms === null ? "" : `${formatWall(death.ms, 3, dated)} UTC: `}${death.process} ${death.text}`),
   );
   const head = make("div", "rank-head", make("h3", "", placeOfRank(rank, hosts)), makeButton("toggle", "Close", close));
   return mark(

@@ -1,11 +1,12 @@
 // Owns the page on the ranks of a job: sentence, sums, deaths, what is in common, chart, table, and the rank that is chosen.
 // Does not: judge; sentences and figures are the report's.
 import "./fleet.css";
-import { FleetChart, formatTimeOfDay } from "./chart";
+import { FleetChart } from "./chart";
 import { makeRankDetail } from "./detail";
 import { makeRanksTable, makeSplitLegend } from "./ranks_table";
 import { hostsOf, placeOfRank, rankFilter } from "../../core/ranks";
 import { formatBytes, formatCount } from "../../core/format";
+import { formatWall, spansDays } from "../../core/wall_clock";
 import type { Fleet, Rank } from "../../data/fleet";
 import { make, makeButton, makeSection, mark } from "../../ui/dom";
 import { DataTable, makeSearchBox, makeTitle } from "../../ui/table";
@@ -14,6 +15,11 @@ import { makeFact, makeTile, makeTopRow, makeVerdict } from "../../ui/page_head"
 const kFirstDeaths = 8;
 
 type Dead = Fleet["deaths"][number];
+
+function instantsOf(fleet: Fleet): number[] {
+  const ends = fleet.ranks.flatMap(({ startedMs: from, seconds }) => (from === null ? [] : [from, from + (seconds ?? 0) * 1000]));
+  return [...ends, ...fleet.deaths.flatMap(({ death: { ms } }) => (ms === null ? [] : [ms]))];
+}
 
 function makeHead(fleet: Fleet): HTMLElement {
   const [, first = fleet.sentence] = /^(.+?[.!?])\s+[A-Z0-9]/s.exec(fleet.sentence) ?? [];
@@ -81,13 +87,15 @@ class FleetPage {
   private readonly found = make("span", "filter-count");
   private readonly detail = make("div", "rank-place");
   private readonly hosts: number;
+  private readonly dated: boolean; // instants have a date
   private chosen: Rank | null = null;
   private shown: Rank[];
 
   constructor(private readonly fleet: Fleet) {
     this.hosts = hostsOf(fleet.ranks);
+    this.dated = spansDays(instantsOf(fleet));
     this.shown = fleet.ranks;
-    this.chart = new FleetChart(fleet.ranks, (rank) => this.choose(rank, false));
+    this.chart = new FleetChart(fleet.ranks, this.dated, (rank) => this.choose(rank, false));
     this.table = makeRanksTable(fleet.ranks, { chosen: () => this.chosen, choose: (rank) => this.choose(rank) });
     const ranks = makeSection(
       "ranks",
@@ -118,10 +126,7 @@ class FleetPage {
 
   private makeDeaths(): HTMLElement | null {
     if (this.fleet.deaths.length === 0) return null;
-    const instants = [...this.fleet.deaths.map(({ death }) => death.ms), ...this.fleet.ranks.map((rank) => rank.startedMs)];
-    const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
-    const several = new Set(instants.flatMap((ms) => (ms === null ? [] : [dayOf(ms)]))).size > 1;
-    const time = ({ death: { ms } }: Dead): string => (ms === null ? "—" : `${several ? `${dayOf(ms)} ` : ""}${formatTimeOfDay(ms, 3)}`);
+    const time = ({ death: { ms } }: Dead): string => (ms === null ? "—" : formatWall(ms, 3, this.dated));
     const place = ({ rank, death }: Dead): string =>
       death.launcher ? `launcher of ${placeOfRank(rank, this.hosts)}` : placeOfRank(rank, this.hosts);
     const order = new Map(this.fleet.deaths.map((row, i) => [row, i + 1]));
@@ -174,7 +179,7 @@ class FleetPage {
       this.choose(null);
       this.element.querySelector<HTMLElement>("#ranks .search-box")?.focus();
     };
-    this.detail.replaceChildren(...(this.chosen === null ? [] : [makeRankDetail(this.chosen, this.hosts, close)]));
+    this.detail.replaceChildren(...(this.chosen === null ? [] : [makeRankDetail(this.chosen, this.hosts, this.dated, close)]));
     if (scrolls && this.chosen !== null) this.detail.scrollIntoView({ block: "nearest" });
   }
 
