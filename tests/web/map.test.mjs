@@ -294,6 +294,15 @@ test("the large view fills the window and gives the map back", async () => {
     await settle(page);
     assert.equal(await area(), before);
     assert.equal(await page.locator("#map > .map-body").count(), 1);
+    await goTo(page, 45);
+    await page.focus(".plots");
+    await page.keyboard.press("["); // selects a span
+    await page.click("text=Large");
+    await page.focus(".map-play");
+    await page.keyboard.press("Escape");
+    await settle(page);
+    assert.equal(await page.locator("#map > .map-body").count(), 1);
+    assert.ok(await page.locator(".selection-status").isVisible(), "only the large view is closed");
   });
 });
 

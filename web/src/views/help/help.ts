@@ -48,7 +48,7 @@ export function makeHelp(store: Store): HTMLDialogElement {
   addEventListener("keydown", (event) => {
     if (typing(event.target) || dialog.open || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "?") dialog.showModal();
-    else if (event.key === "Escape") store.set({ selection: null });
+    else if (event.key === "Escape" && document.querySelector("dialog[open]") === null) store.set({ selection: null });
   });
   addEventListener(kHelpEvent, () => dialog.showModal());
   return dialog;
