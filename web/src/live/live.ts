@@ -84,6 +84,7 @@ class Follower {
   private readonly button: HTMLButtonElement;
   private state: State = "live";
   private held: Uint8Array<ArrayBuffer> | null = null; // received while paused
+  private taking = Promise.resolve();
   private goOn: (() => void) | null = null;
 
   constructor(
@@ -121,7 +122,14 @@ class Follower {
     }
   }
 
-  private async take(packed: Uint8Array<ArrayBuffer> | null): Promise<void> {
+  // One after the other: an older recording that is decoded for longer must not replace the last one.
+  private take(packed: Uint8Array<ArrayBuffer> | null): Promise<void> {
+    const taken = this.taking.then(() => this.takeNext(packed));
+    this.taking = taken.catch(() => undefined);
+    return taken;
+  }
+
+  private async takeNext(packed: Uint8Array<ArrayBuffer> | null): Promise<void> {
     const page = packed === null || this.paused() ? null : await parsePacked(packed);
     if (this.paused()) {
       this.held = packed ?? this.held; // also if it was paused meanwhile
@@ -140,7 +148,7 @@ class Follower {
     this.state = "live";
     const held = this.held;
     this.held = null;
-    await this.take(held);
+    await this.take(held).catch(() => this.show("lost"));
   }
 
   private show(state: State): void {

@@ -53,7 +53,7 @@ function makeMark(group: Group): HTMLElement {
 }
 
 // Names an event in the recording as it grows.
-function keyOf({ seconds, kind, text }: PageEvent): string {
+export function keyOf({ seconds, kind, text }: PageEvent): string {
   return `${seconds} ${kind} ${text}`;
 }
 

@@ -2,14 +2,14 @@
 // Does not: plan a strip (chart_strips.ts), configure uPlot (charts.ts), or interpret gestures (gestures.ts).
 import type uPlot from "uplot";
 import { makePlot, type Chart, type ChartState } from "./charts";
-import type { Measure } from "../../data/decode";
+import type { Measure, PageEvent } from "../../data/decode";
 import { make, makeButton, makeSection, mark } from "../../ui/dom";
 import { saidAt, saidInWords, standingForecast } from "../../core/forecast";
 import { formatCount } from "../../core/format";
 import { showAll, watchGestures, zoom } from "./gestures";
 import { fillLegend } from "./legend";
 import { kMeasures, type ChartSeries } from "../../core/chart_series";
-import { drawMarkLines, placeMarks } from "./marks";
+import { drawMarkLines, keyOf, placeMarks } from "./marks";
 import { SelectionBar } from "./selection";
 import { cutTimes, peakTimes, planCut, type Cut } from "../../core/downsample";
 import type { Change, Store } from "../../store";
@@ -53,6 +53,7 @@ class Timeline {
   private near: number | null = null; // index of the process whose line is under the pointer
   private pointed: Strip | null = null; // the strip under the pointer
   private marked = ""; // what the marks were placed for
+  private placed: { events: PageEvent[]; keys: string } = { events: [], keys: "" };
   private listed = ""; // what the legend was filled with
 
   constructor(private readonly store: Store) {
@@ -216,10 +217,20 @@ class Timeline {
   private decorate(plot: uPlot, strip: Strip): void {
     const { events, eventsDropped } = this.store.page;
     drawMarkLines(plot, events);
-    const marked = [...this.store.view.range, plot.bbox.left, plot.bbox.width, events.length, eventsDropped].join(" ");
-    if (strip.name !== "sum" || marked === this.marked) return;
+    if (strip.name !== "sum") return;
+    const marked = [...this.store.view.range, plot.bbox.left, plot.bbox.width, eventsDropped].join(" ");
+    const others = this.otherEvents(events);
+    if (marked === this.marked && !others) return;
     this.marked = marked;
     placeMarks(this.lane, plot, events);
+  }
+
+  // Whether one came, or got other words, as an exit that is explained later.
+  private otherEvents(events: PageEvent[]): boolean {
+    if (events === this.placed.events) return false;
+    const before = this.placed.keys;
+    this.placed = { events, keys: events.map(keyOf).join("\n") };
+    return this.placed.keys !== before;
   }
 
   private showNote(): void {

@@ -58,11 +58,13 @@ function makeChooser(store: Store): { element: HTMLElement; fill: () => void } {
   const select = mark(make("select", "chooser"), { id: "scope" });
   const label = make("label", "choose", "Show", select);
   select.addEventListener("change", () => store.set({ pinned: select.value === "" ? null : Number(select.value) }));
+  let filled = ""; // with these options; a worker's name may become known later
   const fill = (): void => {
     const known = processesOf(store.page.report).filter((row) => row.causes !== null || row.types.length + row.lines.length > 0);
     const options = [["", "all processes"], ...known.map((row) => [String(row.index), visibleText(processLabel(row))])];
-    if (select.options.length !== options.length)
-      select.replaceChildren(...options.map(([value = "", name = ""]) => new Option(name, value)));
+    const words = options.map((option) => option.join(" ")).join("\n");
+    if (words !== filled) select.replaceChildren(...options.map(([value = "", name = ""]) => new Option(name, value)));
+    filled = words;
     select.value = store.view.pinned === null ? "" : String(store.view.pinned);
     label.hidden = known.length === 0;
   };
