@@ -138,8 +138,6 @@ export interface Report {
   ranks: Rank[]; // of a launcher
   remedies: Remedy[]; // the largest gain first
   startMethods: StartMethods | null; // null: nothing was found that a worker would be sent, or nobody looked
-  countsTooLow: boolean; // perhaps: events were lost
-  peaksTooLow: boolean; // perhaps: samples could not be written
   pagesDropped: number;
 }
 
@@ -247,9 +245,6 @@ function parseVerify(value: Json | undefined): Verify | null {
   };
 }
 
-// Other losses are counted, without a line, a cause or a place on the map.
-const kUncounted = ["events_dropped", "processes_dropped", "threads_refused", "probes_skipped"];
-
 function parseLimitForecast(value: Json): LimitForecast {
   const row = asRecord(value);
   const peak = asRecord(row["peak"]);
@@ -355,8 +350,6 @@ export function parseReport(value: Json | undefined): Report {
     ranks: parseRanks(report["ranks"]),
     remedies: asList(report["remedies"]).map(asRecord).map(parseRemedy),
     startMethods: parseStartMethods(report["start_methods"]),
-    countsTooLow: kUncounted.some((key) => (asNumber(losses[key]) ?? 0) > 0),
-    peaksTooLow: (asNumber(losses["records_dropped"]) ?? 0) > 0,
     pagesDropped: asNumber(losses["pages_dropped"]) ?? 0,
   };
 }
