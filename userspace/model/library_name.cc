@@ -1,5 +1,6 @@
 #include "model/library_name.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 
 namespace cowprof {
@@ -21,6 +22,13 @@ std::string LibraryOf(absl::string_view file) {
   if (at == absl::string_view::npos) return "";
   file.remove_prefix(at);
   return std::string(file.substr(0, file.find_first_of("/.")));
+}
+
+bool EndsInFile(absl::string_view file, absl::string_view end) {
+  if (absl::EndsWith(file, end)) return true;
+  if (!absl::ConsumePrefix(&end, "/multiprocessing/") || !absl::ConsumeSuffix(&file, end)) return false;
+  // A program may have a folder of its own that is called multiprocess.
+  return absl::EndsWith(file, "-packages/multiprocess/") || absl::EndsWith(file, "/billiard/");
 }
 
 }  // namespace cowprof

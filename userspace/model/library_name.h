@@ -13,6 +13,11 @@ namespace cowprof {
 // the program.
 std::string LibraryOf(absl::string_view file);
 
+// Whether the path of a file of Python code ends in `end`. One that begins with "/multiprocessing/" stands for the
+// packages that are copies of multiprocessing, too: multiprocess (pathos, Hugging Face's datasets), if it is installed,
+// and billiard (Celery).
+bool EndsInFile(absl::string_view file, absl::string_view end);
+
 }  // namespace cowprof
 
 #endif  // COWPROF_MODEL_LIBRARY_NAME_H_

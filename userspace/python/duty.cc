@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "model/library_name.h"
 #include "python/cached_memory.h"
 #include "python/graph.h"
 #include "python/objects.h"
@@ -18,7 +19,7 @@ constexpr size_t kMostThreads = 16;
 constexpr uint64_t kMostLocals = 256, kMostWorkers = 65536;
 
 struct KnownFunction {
-  absl::string_view function, file;  // CodeLocation's, and the end of its path
+  absl::string_view function, file;  // CodeLocation's, and the end of its path (EndsInFile)
   Duty duty;                         // kUnknown: says nothing of it
   std::optional<Framework> framework;
 };
@@ -87,7 +88,7 @@ bool IsBootstrap(const CodeLocation& code) {
 template <typename Known>
 const Known* Match(const CodeLocation& code, const Known* begin, const Known* end) {
   const Known* found = std::find_if(begin, end, [&](const Known& known) {
-    return code.function == known.function && absl::EndsWith(code.file, known.file);
+    return code.function == known.function && EndsInFile(code.file, known.file);
   });
   return found == end ? nullptr : found;
 }
@@ -138,14 +139,14 @@ Count IntAt(const Interpreter& interpreter, const MemoryReader& memory, const Ra
   return value ? Count(*value) : std::nullopt;
 }
 
-// multiprocessing's ThreadPool is a Pool, too, whose workers are threads: it has a queue of the C module.
+// A ThreadPool is a Pool, too, whose workers are threads: it has a queue of the C module.
 bool KeepsThreads(const RawFrame& frame, ObjectGraph* graph) {
   const auto type_of = [&](absl::string_view local) {
     return graph->TypeName(FindLocal(graph->layout(), graph->memory(), frame, local));
   };
-  if (type_of("pool") == "multiprocessing.pool.ThreadPool") return true;  // up to 3.7
+  if (absl::EndsWith(type_of("pool"), ".pool.ThreadPool")) return true;  // up to 3.7
   const std::string queue = type_of("inqueue");
-  return !queue.empty() && queue != "multiprocessing.queues.SimpleQueue";
+  return !queue.empty() && !absl::EndsWith(queue, ".queues.SimpleQueue");
 }
 
 Count WorkersOf(const Interpreter& interpreter, const MemoryReader& memory, const KnownKeeper& keeper,
@@ -182,8 +183,7 @@ Work WorkOfThread(const Interpreter& interpreter, const MemoryReader& memory, ui
       }
     }
     for (const KnownKeeper& keeper : kKeepers) {
-      if (!within || duty.found.configured || code->function != keeper.function ||
-          !absl::EndsWith(code->file, keeper.file))
+      if (!within || duty.found.configured || code->function != keeper.function || !EndsInFile(code->file, keeper.file))
         continue;
       duty.found.configured = WorkersOf(interpreter, memory, keeper, frame);
     }

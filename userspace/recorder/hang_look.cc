@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "model/library_name.h"
 #include "posix/clock.h"
 #include "python/interpreter.h"
 #include "python/locks.h"
@@ -104,19 +105,19 @@ constexpr struct {
   absl::string_view file_end, function;  // as before 3.11, without the class
   const char* what;
 } kWaitsForChildren[] = {
-    {"multiprocessing/pool.py", "join", "Pool.join()"},
-    {"multiprocessing/pool.py", "get", "a result of a Pool"},
-    {"multiprocessing/pool.py", "next", "a result of a Pool"},
-    {"multiprocessing/process.py", "join", "Process.join()"},
-    {"torch/utils/data/dataloader.py", "_next_data", "the next batch of a DataLoader"},
-    {"concurrent/futures/_base.py", "result", "a result of an executor"},
-    {"concurrent/futures/process.py", "shutdown", "the end of an executor"},
+    {"/multiprocessing/pool.py", "join", "Pool.join()"},
+    {"/multiprocessing/pool.py", "get", "a result of a Pool"},
+    {"/multiprocessing/pool.py", "next", "a result of a Pool"},
+    {"/multiprocessing/process.py", "join", "Process.join()"},
+    {"/torch/utils/data/dataloader.py", "_next_data", "the next batch of a DataLoader"},
+    {"/concurrent/futures/_base.py", "result", "a result of an executor"},
+    {"/concurrent/futures/process.py", "shutdown", "the end of an executor"},
 };
 
 const char* WaitOf(const Frame& frame) {
   const absl::string_view function = absl::string_view(frame.function).substr(frame.function.rfind('.') + 1);
   for (const auto& known : kWaitsForChildren) {
-    if (absl::EndsWith(frame.file, known.file_end) && function == known.function) return known.what;
+    if (EndsInFile(frame.file, known.file_end) && function == known.function) return known.what;
   }
   return nullptr;
 }

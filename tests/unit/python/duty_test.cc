@@ -13,6 +13,7 @@ constexpr uint64_t kCodes = 0x200000, kNames = 0x300000, kText = 0x400000, kBool
                    kTrue = 0x61000, kFalse = 0x61100, kInts = 0x62000;
 constexpr const char* kTorch = "/usr/lib/python3/dist-packages/torch/utils/data/_utils/worker.py";
 constexpr const char* kLib = "/usr/lib/python3.11/multiprocessing/";
+constexpr const char* kCopy = "/venv/lib/python3.11/site-packages/multiprocess/";  // of multiprocessing
 
 struct Call {
   std::string function, file;
@@ -129,11 +130,11 @@ DutyFound Found(Duty duty, StartMethod start = StartMethod::kUnknown) {
 // The thread that keeps the workers of a pool, beside the main thread.
 class Keeper : public Stack {
  public:
-  Keeper(const std::string& function, const std::string& queue, uint64_t processes)
-      : Stack({{"<module>", "train.py"}, {"Pool.map", Lib("pool.py")}}) {
+  Keeper(const std::string& function, const std::string& queue, uint64_t processes, const std::string& folder = kLib)
+      : Stack({{"<module>", "train.py"}, {"Pool.map", folder + "pool.py"}}) {
     AddThread({{"Thread._bootstrap", "/usr/lib/python3.11/threading.py"},
-               {function, Lib("pool.py")},
-               {"wait", Lib("connection.py")}});
+               {function, folder + "pool.py"},
+               {"wait", folder + "connection.py"}});
     AddType(kQueueType, kTypeType, queue, kStaticFlags);
     Add(kQueue, std::string(64, '\0'));
     Word(kQueue, 1000);
@@ -153,7 +154,9 @@ TEST_CASE("who keeps workers: as many as its pool is to have") {
   REQUIRE(found);
   CHECK(*found == DutyFound{.configured = 6u});
   CHECK(Keeper("_handle_workers", "multiprocessing.queues.SimpleQueue", 6).Duty() == found);  // co_name, up to 3.10
+  CHECK(Keeper("Pool._handle_workers", "multiprocess.queues.SimpleQueue", 6, kCopy).Duty() == found);
   // A ThreadPool, another function, no number.
+  CHECK_FALSE(Keeper("Pool._handle_workers", "_queue.SimpleQueue", 6, kCopy).Duty());
   CHECK_FALSE(Keeper("Pool._handle_workers", "_queue.SimpleQueue", 6).Duty());
   CHECK_FALSE(Keeper("Pool._handle_tasks", "multiprocessing.queues.SimpleQueue", 6).Duty());
   CHECK_FALSE(Keeper("Pool._handle_workers", "multiprocessing.queues.SimpleQueue", 0).Duty());
@@ -254,6 +257,25 @@ TEST_CASE("what a process is for") {
                bootstrap,
                {"_process_worker", "/x/loky/process_executor.py"}})
             .Duty() == Found(Duty::kPool, StartMethod::kLoky));
+}
+
+TEST_CASE("what a process of multiprocess is for, the copy of multiprocessing in pathos and datasets") {
+  const auto in_copy = [](const char* function, const char* file) { return Call{function, std::string(kCopy) + file}; };
+  const Call main = {"<module>", "/home/me/train.py"}, bootstrap = in_copy("BaseProcess._bootstrap", "process.py");
+  const Stack pool({main, bootstrap, in_copy("worker", "pool.py"), in_copy("SimpleQueue.get", "queues.py")});
+  CHECK(pool.Duty() == Found(Duty::kPool));
+  CHECK(pool.RunsUnder() == Framework::kPool);
+  CHECK(Stack({main, bootstrap, in_copy("BaseManager._run_server", "managers.py")}).Duty() == Found(Duty::kManager));
+  CHECK(Stack({main, in_copy("main", "resource_tracker.py")}).Duty() == Found(Duty::kTracker));
+  CHECK(Stack({main, in_copy("main", "forkserver.py")}).Duty() == Found(Duty::kForkserver));
+  CHECK(Stack({main, in_copy("spawn_main", "spawn.py"), bootstrap, in_copy("worker", "pool.py")}).Duty() ==
+        Found(Duty::kPool, StartMethod::kSpawn));
+  // A process that a Manager's server forks inherits its frames, but does not serve.
+  CHECK_FALSE(Stack({main, bootstrap, in_copy("BaseManager._run_server", "managers.py"), bootstrap, {"f", "f.py"}})
+                  .Duty()
+                  .has_value());
+  // A program's own.
+  CHECK_FALSE(Stack({main, {"worker", "/home/me/multiprocess/pool.py"}}).Duty().has_value());
 }
 
 TEST_CASE("what a process is not for") {

@@ -28,16 +28,17 @@ bool IsForked(const ProcessModel& process) {
   return !process.execed && (process.origin == Origin::kForked || process.space != process.index);
 }
 
-// ---- By the command line, as multiprocessing makes it (Lib/multiprocessing/popen_*.py, 3.6 to 3.14) ----
+// ---- By the command line, as multiprocessing (3.6 to 3.14) and multiprocess make it (popen_*.py) ----
 
 bool IsServerByCommand(const ProcessModel& process) {
-  return absl::StrContains(process.command, "from multiprocessing.forkserver import");
+  return absl::StrContains(process.command, "from multiprocessing.forkserver import") ||
+         absl::StrContains(process.command, "from multiprocess.forkserver import");
 }
 
 bool IsTracker(const ProcessModel& process) {
   if (process.duty.duty != Duty::kUnknown) return process.duty.duty == Duty::kTracker;
-  for (const absl::string_view module :
-       {"multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker", "loky.backend.resource_tracker"}) {
+  for (const absl::string_view module : {"multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker",
+                                         "multiprocess.resource_tracker", "loky.backend.resource_tracker"}) {
     if (absl::StrContains(process.command, absl::StrCat(module, " import main"))) return true;
   }
   return false;

@@ -121,7 +121,7 @@ namespace {
 // Where a worker's own frames begin: those outside it are its parent's, from before the fork.
 bool BeginsWorker(const std::string& library, const Frame& frame) {
   if (library == "gunicorn") return frame.function.ends_with("spawn_worker");  // Arbiter
-  return (library == "multiprocessing" || library == "billiard") && frame.function.ends_with("_bootstrap");
+  return EndsInFile(frame.file, "/multiprocessing/process.py") && frame.function.ends_with("_bootstrap");
 }
 
 // As pip writes them to a folder of programs, to call a function of a package: /usr/local/bin/gunicorn.

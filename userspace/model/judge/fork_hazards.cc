@@ -24,16 +24,16 @@ constexpr absl::Duration kLate = absl::Seconds(1);  // a lock seen so long after
 constexpr struct {
   absl::string_view file_end, function;  // as before 3.11, without the class
 } kHelpers[] = {
-    {"multiprocessing/queues.py", "_feed"},           {"multiprocessing/pool.py", "_handle_workers"},
-    {"multiprocessing/pool.py", "_handle_tasks"},     {"multiprocessing/pool.py", "_handle_results"},
-    {"multiprocessing/resource_sharer.py", "_serve"}, {"concurrent/futures/process.py", "_queue_management_worker"},
-    {"concurrent/futures/process.py", "run"},         {"torch/utils/data/_utils/pin_memory.py", "_pin_memory_loop"},
+    {"/multiprocessing/queues.py", "_feed"},           {"/multiprocessing/pool.py", "_handle_workers"},
+    {"/multiprocessing/pool.py", "_handle_tasks"},     {"/multiprocessing/pool.py", "_handle_results"},
+    {"/multiprocessing/resource_sharer.py", "_serve"}, {"/concurrent/futures/process.py", "_queue_management_worker"},
+    {"/concurrent/futures/process.py", "run"},         {"/torch/utils/data/_utils/pin_memory.py", "_pin_memory_loop"},
 };
 
 bool IsOfHelper(const Frame& frame) {
   const absl::string_view function = absl::string_view(frame.function).substr(frame.function.rfind('.') + 1);
   return absl::c_any_of(kHelpers, [&](const auto& helper) {
-    return absl::EndsWith(frame.file, helper.file_end) && function == helper.function;
+    return EndsInFile(frame.file, helper.file_end) && function == helper.function;
   });
 }
 
@@ -183,7 +183,7 @@ bool RunsOnlyHelperCode(const std::vector<Frame>& stack) {
                                           "/socket.py"};
   const auto is_known = [&](const Frame& frame) {
     return !LibraryOf(frame.file).empty() &&
-           absl::c_any_of(kFiles, [&](absl::string_view end) { return absl::EndsWith(frame.file, end); });
+           absl::c_any_of(kFiles, [&](absl::string_view end) { return EndsInFile(frame.file, end); });
   };
   return absl::c_all_of(stack, is_known) && absl::c_any_of(stack, IsOfHelper);
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "model/judge/blame.h"
+#include "model/library_name.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -24,8 +25,8 @@ absl::string_view NameWithoutClass(const Frame& frame) {
   return function.substr(function.rfind('.') + 1);
 }
 
-// Lib/multiprocessing of 3.6 to 3.14, and billiard (Celery's fork of it); loky (joblib) reads its tasks from
-// multiprocessing's queues. nullopt: this frame does not decide.
+// Lib/multiprocessing of 3.6 to 3.14, and its copies; loky (joblib) reads its tasks from multiprocessing's queues.
+// nullopt: this frame does not decide.
 std::optional<GrowthKind> KindOf(const Frame& frame) {
   const absl::string_view file = frame.file, function = NameWithoutClass(frame);
   if (absl::StartsWith(file, "<frozen importlib") || absl::StartsWith(file, "<frozen runpy") ||
@@ -33,13 +34,12 @@ std::optional<GrowthKind> KindOf(const Frame& frame) {
     return GrowthKind::kImported;
   // What runs below is the program of the worker.
   if (absl::EndsWith(file, "/process.py") && function == "_bootstrap") return GrowthKind::kOther;
-  if (absl::EndsWith(file, "/multiprocessing/spawn.py")) {
+  if (EndsInFile(file, "/multiprocessing/spawn.py")) {
     if (function == "prepare") return GrowthKind::kImported;
     if (function == "_main") return GrowthKind::kUnpickledAtStart;
   }
   if (absl::EndsWith(file, "/loky/backend/popen_loky_posix.py")) return GrowthKind::kUnpickledAtStart;
-  const bool ours = absl::StrContains(file, "/multiprocessing/") || absl::StrContains(file, "/billiard/");
-  if (ours && (absl::EndsWith(file, "/queues.py") || absl::EndsWith(file, "/connection.py")) &&
+  if ((EndsInFile(file, "/multiprocessing/queues.py") || EndsInFile(file, "/multiprocessing/connection.py")) &&
       IsOneOf(function, {"get", "get_payload", "recv", "recv_bytes", "_recv", "_recv_bytes", "recv_payload"}))
     return GrowthKind::kReceived;
   return std::nullopt;

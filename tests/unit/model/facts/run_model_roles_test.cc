@@ -23,6 +23,8 @@ constexpr char kSpawned[] =
     "python -c from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5, pipe_handle=7) "
     "--multiprocessing-fork";
 constexpr char kTracker[] = "python -c from multiprocessing.resource_tracker import main;main(4)";
+constexpr char kTrackerOfCopy[] = "python -c from multiprocess.resource_tracker import main;main(4)";
+constexpr char kForkserverOfCopy[] = "python -c from multiprocess.forkserver import main; main(5, 6, [], **{})";
 
 Event Process(int index, int parent, Origin origin, const std::string& command, const char* comm = "python") {
   return {.index = index,
@@ -104,6 +106,8 @@ TEST_CASE("the forkserver, its workers, and what these fork") {
                  Fork(3, 2, kForkserver)}) == Roles{"parent", "forkserver", "worker", "worker"});
   CHECK(RolesOf({Target(), Found(1, 0, kForkserver), Found(2, 1, kForkserver)}) ==
         Roles{"parent", "forkserver", "worker"});
+  CHECK(RolesOf({Target(), Fork(1, 0, kTrain), Exec(1, kForkserverOfCopy), Fork(2, 1, kForkserverOfCopy)}) ==
+        Roles{"parent", "forkserver", "worker"});
   // A worker may start a forkserver of its own.
   CHECK(RolesOf({Target(), Found(1, 0, kForkserver), Fork(2, 1, kForkserver), Fork(3, 2, kForkserver),
                  Exec(3, kForkserver), Fork(4, 3, kForkserver)}) ==
@@ -120,6 +124,7 @@ TEST_CASE("a worker found at attach is one by its memory, whatever it calls itse
 
 TEST_CASE("trackers and torch's manager are helpers") {
   CHECK(RolesOf({Target(), Fork(1, 0, kTrain), Exec(1, kTracker)}) == Roles{"parent", "helper"});
+  CHECK(RolesOf({Target(), Fork(1, 0, kTrain), Exec(1, kTrackerOfCopy)}) == Roles{"parent", "helper"});
   CHECK(RolesOf({Target(), Found(1, 0, "python -c from multiprocessing.semaphore_tracker import main;main(3)")}) ==
         Roles{"parent", "helper"});
   CHECK(RolesOf({Target(), Process(1, 0, Origin::kFoundAtAttach, "torch_shm_manager", "torch_shm_manag")}) ==

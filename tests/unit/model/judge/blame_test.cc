@@ -83,10 +83,12 @@ TEST_CASE("blame: the line is the worker's own, not that which started its serve
                   {"/srv/run.py", "<module>", 8},
                   {"/usr/local/bin/gunicorn", "<module>", 8},
                   {site + "billiard/process.py", "BaseProcess._bootstrap", 323},
-                  {"/srv/app.py", "view", 5}};
+                  {"/srv/app.py", "view", 5},
+                  {"/venv/lib/python3.11/site-packages/multiprocess/process.py", "BaseProcess._bootstrap", 314}};
   const auto line = [&](const std::vector<int>& frames) { return LineOf(model, frames).frame.file; };
   CHECK(line({0, 1, 2}) == site + "sqlalchemy/orm.py");
   CHECK(line({0, 4, 2}) == site + "sqlalchemy/orm.py");
+  CHECK(line({0, 6, 2}) == site + "sqlalchemy/orm.py");
   CHECK(line({0, 3}) == site + "sqlalchemy/orm.py");
   CHECK(line({0, 5, 1, 3}) == "/srv/app.py");
   CHECK(line({0, 2}) == "/srv/run.py");

@@ -79,6 +79,7 @@ TEST_CASE("a thread of multiprocessing's own takes no lock of the program, where
     CHECK_FALSE(RunsOnlyHelperCode({{"/srv/train.py", "Item.__getstate__", 7}, feed, threading}));  // pickles an item
     CHECK_FALSE(RunsOnlyHelperCode({threading}));
   }
+  CHECK(RunsOnlyHelperCode({{"/venv/lib/python3.11/site-packages/multiprocess/queues.py", "Queue._feed", 231}}));
   CHECK_FALSE(RunsOnlyHelperCode({{"/srv/lib/python-jobs/multiprocessing/queues.py", "_feed", 231}}));
   CHECK_FALSE(RunsOnlyHelperCode({}));
 }

@@ -66,7 +66,13 @@ TEST_CASE("growth: the innermost frame that tells decides") {
   CHECK(KindOf({prepare, spawn}) == GrowthKind::kImported);
   // Everything that a spawned worker does, it does below the function that unpickled it.
   CHECK(KindOf({kWork, kBootstrap, spawn}) == GrowthKind::kOther);
+  // Copies of multiprocessing.
+  const std::string copy = "/venv/lib/python3.11/site-packages/multiprocess/";
+  CHECK(KindOf({{copy + "queues.py", "SimpleQueue.get", 367}, kWork}) == GrowthKind::kReceived);
+  CHECK(KindOf({{copy + "spawn.py", "_main", 126}}) == GrowthKind::kUnpickledAtStart);
+  CHECK(KindOf({{"/srv/billiard/connection.py", "_recv_bytes", 3}}) == GrowthKind::kReceived);
   // A program's own names.
+  CHECK(KindOf({{"/home/me/multiprocess/queues.py", "get", 3}, kBootstrap}) == GrowthKind::kOther);
   CHECK(KindOf({{"/home/me/queues.py", "get", 3}, kBootstrap}) == GrowthKind::kOther);
   CHECK(KindOf({{"/home/me/spawn.py", "_main", 3}, kBootstrap}) == GrowthKind::kOther);
 }
