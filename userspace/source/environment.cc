@@ -19,18 +19,22 @@ struct Launcher {
   absl::string_view rank, local_rank, world_size;  // "": it has none
 };
 constexpr Launcher kLaunchers[] = {
-    {RankSource::kTorch, "RANK", "LOCAL_RANK", "WORLD_SIZE"},  // torchrun, accelerate, deepspeed, Lightning
+    {RankSource::kTorch, "RANK", "LOCAL_RANK", "WORLD_SIZE"},  // torchrun, accelerate, deepspeed
     {RankSource::kOpenMpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"},
     {RankSource::kPmi, "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"},  // MPICH, Intel MPI
     {RankSource::kSlurm, "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"},
     {RankSource::kKubernetes, "JOB_COMPLETION_INDEX", "", ""},  // an indexed Job: which of its pods
 };
 
+// Of the host among the job's, from 0. Lightning's own launcher sets it beside LOCAL_RANK and WORLD_SIZE, but no RANK.
+constexpr absl::string_view kNodeRank = "NODE_RANK";
+
 // The first that is set names the job.
 constexpr absl::string_view kJobIds[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "TORCHELASTIC_RUN_ID"};
 
 bool IsAllowed(absl::string_view name) {
   if (name.empty()) return false;
+  if (name == kNodeRank) return true;
   if (std::find(std::begin(kJobIds), std::end(kJobIds), name) != std::end(kJobIds)) return true;
   return std::any_of(std::begin(kLaunchers), std::end(kLaunchers), [&](const Launcher& launcher) {
     return name == launcher.rank || name == launcher.local_rank || name == launcher.world_size;
@@ -60,6 +64,22 @@ std::string JobIdOf(const JobVariables& variables) {
   return "";
 }
 
+// Each host of a job counts from 0, and how many ranks the hosts before this one have is not told: only on the first
+// host is the local rank the rank. At the end of a training Lightning removes WORLD_SIZE.
+std::optional<RankFacts> OfLightning(const JobVariables& variables) {
+  const Launcher& torch = kLaunchers[0];
+  const Count local_rank = NumberOf(variables, torch.local_rank), world_size = NumberOf(variables, torch.world_size),
+              node_rank = NumberOf(variables, kNodeRank);
+  if (variables.contains(torch.rank) || !local_rank || *local_rank >= kMostRanks || !(world_size || node_rank) ||
+      (world_size && *local_rank >= *world_size))
+    return std::nullopt;
+  return RankFacts{.source = RankSource::kLightning,
+                   .rank = node_rank == 0u ? local_rank : std::nullopt,
+                   .local_rank = local_rank,
+                   .world_size = world_size,
+                   .job_id = JobIdOf(variables)};
+}
+
 }  // namespace
 
 void AddVariable(absl::string_view variable, JobVariables* variables) {
@@ -76,6 +96,7 @@ void AddVariable(absl::string_view variable, JobVariables* variables) {
     keep(launcher.local_rank);
     keep(launcher.world_size);
   }
+  keep(kNodeRank);
   for (const absl::string_view id : kJobIds) keep(id);
 }
 
@@ -86,17 +107,23 @@ JobVariables ParseEnvironment(absl::string_view text) {
 }
 
 RankFacts RankFactsOf(const JobVariables& variables) {
+  const std::optional<RankFacts> lightning = OfLightning(variables);
   RankFacts facts = {.job_id = JobIdOf(variables)};
   for (const Launcher& launcher : kLaunchers) {
     const Count rank = NumberOf(variables, launcher.rank), world_size = NumberOf(variables, launcher.world_size);
     if (!rank || *rank >= kMostRanks || (world_size && *rank >= *world_size)) continue;
+    const Count local_rank = NumberOf(variables, launcher.local_rank);
+    // A task of Slurm or MPI in which Lightning starts a process for each GPU: all of them have the task's number.
+    const bool of_task =
+        lightning && !(world_size && lightning->world_size == world_size && lightning->local_rank == local_rank);
+    if (of_task) continue;
     facts.source = launcher.source;
     facts.rank = rank;
-    facts.local_rank = NumberOf(variables, launcher.local_rank);
+    facts.local_rank = local_rank;
     facts.world_size = world_size;
     return facts;
   }
-  return facts;
+  return lightning.value_or(facts);
 }
 
 }  // namespace cowprof

@@ -26,7 +26,8 @@ void AddVariable(absl::string_view variable, JobVariables* variables);
 JobVariables ParseEnvironment(absl::string_view text);
 
 // A rank is a number below a million, and below the size of the job where that is known; otherwise it is not taken for
-// one. Takes all numbers from one launcher.
+// one. Takes all numbers from one launcher. Of a process that Lightning's own launcher started on another host than the
+// first, only the local rank is known.
 RankFacts RankFactsOf(const JobVariables& variables);
 
 }  // namespace cowprof

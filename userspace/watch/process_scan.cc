@@ -67,7 +67,10 @@ bool ProcessScan::BelowRoot(const SeenProcess& process) const {
 
 void ProcessScan::LookAtPython(pid_t pid, Entry* entry, SeenProcess* process) {
   const std::string environment = proc_.ReadHead(pid, "environ", kMaxEnvironmentBytes);
-  process->ranked = RankFactsOf(ParseEnvironment(environment)).source != RankSource::kNone;
+  const RankSource source = RankFactsOf(ParseEnvironment(environment)).source;
+  // Lightning's first rank starts the others, and its own environment does not say so: the root is found by its
+  // workers.
+  process->ranked = source != RankSource::kNone && source != RankSource::kLightning;
   const auto parent = entries_.find(process->parent);
   const bool of_python = parent != entries_.end() && parent->second.seen && parent->second.seen->python;
   if (process->ranked || !of_python || BelowRoot(*process) || entry->looks_at_frames == kMostLooksAtFrames) return;

@@ -32,6 +32,37 @@ TEST_CASE("environment: the numbers of one launcher, the job of the scheduler") 
   CHECK(Facts({"RANK=x", "LOCAL_RANK=1", "SLURM_PROCID=2"}) == RankFacts{RankSource::kSlurm, 2u, {}, {}, ""});
 }
 
+TEST_CASE("environment: Lightning's own launcher sets no RANK") {
+  CHECK(Facts({"NODE_RANK=0", "LOCAL_RANK=3", "WORLD_SIZE=4"}) == RankFacts{RankSource::kLightning, 3u, 3u, 4u, ""});
+  CHECK(Facts({"NODE_RANK=0", "LOCAL_RANK=3"}) == RankFacts{RankSource::kLightning, 3u, 3u, {}, ""});  // at its end
+  // Two hosts with four ranks each: no number is that of a rank of the first host.
+  CHECK(Facts({"NODE_RANK=1", "LOCAL_RANK=3", "WORLD_SIZE=8"}) == RankFacts{RankSource::kLightning, {}, 3u, 8u, ""});
+  CHECK(Facts({"LOCAL_RANK=3", "WORLD_SIZE=8"}) == RankFacts{RankSource::kLightning, {}, 3u, 8u, ""});
+  // Who has a rank, or something else in its place, has it from there: torchrun, a script of the user.
+  CHECK(Facts({"NODE_RANK=0", "LOCAL_RANK=1", "WORLD_SIZE=8", "RANK=5"}) ==
+        RankFacts{RankSource::kTorch, 5u, 1u, 8u, ""});
+  CHECK(Facts({"NODE_RANK=0", "LOCAL_RANK=1", "WORLD_SIZE=8", "RANK=x"}) == RankFacts{});
+}
+
+TEST_CASE("environment: Lightning's ranks below one task of Slurm, MPI or Kubernetes have that task's number") {
+  const std::vector<std::string> tasks[] = {
+      {"SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_NTASKS=1"},
+      {"SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_NTASKS=4"},  // sbatch without srun
+      {"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_LOCAL_RANK=0", "OMPI_COMM_WORLD_SIZE=2"},
+      {"JOB_COMPLETION_INDEX=0"}};
+  for (const std::vector<std::string>& task : tasks) {
+    std::vector<std::string> variables = task;
+    for (const char* variable : {"NODE_RANK=0", "LOCAL_RANK=2", "WORLD_SIZE=4"}) variables.push_back(variable);
+    CHECK(Facts(variables) == RankFacts{RankSource::kLightning, 2u, 2u, 4u, ""});
+  }
+  // One process per node by mpirun, the second node: its number, 1, is that of a rank of the first.
+  CHECK(Facts({"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_LOCAL_RANK=0", "OMPI_COMM_WORLD_SIZE=2", "NODE_RANK=1",
+               "LOCAL_RANK=0", "WORLD_SIZE=8"}) == RankFacts{RankSource::kLightning, {}, 0u, 8u, ""});
+  // A script that passes the task's own numbers on.
+  CHECK(Facts({"SLURM_PROCID=5", "SLURM_LOCALID=1", "SLURM_NTASKS=8", "LOCAL_RANK=1", "WORLD_SIZE=8"}) ==
+        RankFacts{RankSource::kSlurm, 5u, 1u, 8u, ""});
+}
+
 TEST_CASE("environment: what does not name a rank") {
   for (const std::string rank :
        {"", "gold", "-1", "+1", " 1", "1 ", "1e3", "0x1", "1000000", "99999999999999999999999"})
@@ -39,7 +70,10 @@ TEST_CASE("environment: what does not name a rank") {
   CHECK(Facts({"RANK=8", "WORLD_SIZE=8"}) == RankFacts{});
   CHECK(Facts({"RANKS=1", "MYRANK=1", "rank=1", "RANK"}) == RankFacts{});
   CHECK(Facts({"RANK=1", "RANK=2"}).rank == 1u);  // as getenv(3)
-  CHECK(Facts({"LOCAL_RANK=1", "WORLD_SIZE=2"}) == RankFacts{});
+  CHECK(Facts({"LOCAL_RANK=1"}) == RankFacts{});
+  CHECK(Facts({"LOCAL_RANK=-1", "WORLD_SIZE=2"}) == RankFacts{});
+  CHECK(Facts({"LOCAL_RANK=2", "WORLD_SIZE=2"}) == RankFacts{});
+  CHECK(Facts({"NODE_RANK=0", "WORLD_SIZE=2"}) == RankFacts{});
 }
 
 TEST_CASE("environment: a job's id is printable, short, and not torchrun's word for none") {

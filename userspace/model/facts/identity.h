@@ -33,10 +33,10 @@ inline constexpr auto kNamesOf<Duty> = NamesFor<Duty>("", "loader", "pool", "tra
 
 // The variables that gave a process its rank, most specific first: where several are set, the first one counts. Slurm
 // sets its own around torchrun, which sets RANK.
-enum class RankSource { kNone, kTorch, kOpenMpi, kPmi, kSlurm, kKubernetes };
+enum class RankSource { kNone, kTorch, kOpenMpi, kPmi, kSlurm, kKubernetes, kLightning };
 template <>
-inline constexpr auto kNamesOf<RankSource> = NamesFor<RankSource>("", "torch", "open-mpi", "pmi", "slurm",
-                                                                  "kubernetes");
+inline constexpr auto kNamesOf<RankSource> = NamesFor<RankSource>("", "torch", "open-mpi", "pmi", "slurm", "kubernetes",
+                                                                  "lightning");
 
 // A process's place in a distributed job, from an allow-list of variables of its environment.
 struct RankFacts {

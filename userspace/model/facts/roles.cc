@@ -67,7 +67,7 @@ bool IsForkserver(const ProcessModel& process) {
 // ---- Ranks ----
 
 bool IsSameRank(const RankFacts* a, const RankFacts& b) {
-  return a != nullptr && a->source == b.source && a->rank == b.rank;
+  return a != nullptr && a->source == b.source && a->rank == b.rank && (b.rank || a->local_rank == b.local_rank);
 }
 
 // The process that started it, without the shells in between. nullptr: it is not recorded.
@@ -178,8 +178,23 @@ void NoteNumber(RunModel* model, ProcessModel* process) {
 // The rank that it is, or that it works for.
 const ProcessModel* TrainerOf(const ProcessModel& process, const RunModel& model) {
   const ProcessModel* one = &process;
-  for (int i = 0; i < kDeepest && one != nullptr && one->role != Role::kRank; ++i) one = model.Find(one->parent);
-  return one != nullptr && one->role == Role::kRank ? one : nullptr;
+  for (int i = 0; i < kDeepest && one != nullptr && !IsTrainer(*one, model); ++i) one = model.Find(one->parent);
+  return one != nullptr && IsTrainer(*one, model) ? one : nullptr;
+}
+
+// Lightning's own launcher: the first rank starts the others. Not torch.multiprocessing.spawn's, whose processes may
+// set such variables: there the target does not train.
+void NoteRankOfTarget(RunModel* model) {
+  const ProcessModel* target = model->Find(0);
+  const RankFacts* own = target == nullptr || model->is_part ? nullptr : RankOf(*target, *model);
+  if (own == nullptr || own->source != RankSource::kLightning) return;
+  bool others = false, spawned = false;
+  ForEachLately(*model, [&](const ProcessModel& process) {
+    if (process.role != Role::kRank || process.ended) return;
+    spawned |= process.duty.duty == Duty::kTrainer;
+    others |= process.rank && process.rank->source == RankSource::kLightning;
+  });
+  if (others || spawned) model->target_is_rank = !spawned;
 }
 
 }  // namespace
@@ -210,6 +225,7 @@ void AssignRoles(const Sample& sample, RunModel* model) {
     parent->leads = true;
     model->settled.stale |= parent->ended && was_worker && !parent->is_worker();
   });
+  NoteRankOfTarget(model);
 }
 
 void NoteEnd(RunModel* model, ProcessModel* process) {
@@ -289,7 +305,7 @@ Slots SlotsOf(const RunModel& model) {
   Slots slots;
   std::map<int, Changes> changes;  // by rank
   for (const ProcessModel& process : model.processes) {
-    if (process.role == Role::kRank) changes[process.index];
+    if (IsTrainer(process, model)) changes[process.index];
     const Count configured = process.loader ? process.loader->num_workers : process.duty.configured;
     if (configured) slots.configured = std::max(slots.configured.value_or(0), *configured);
     const ProcessModel* trainer = IsOneOfASet(process) ? TrainerOf(process, model) : nullptr;
@@ -311,6 +327,10 @@ bool HasRanks(const RunModel& model) {
                      [](const ProcessModel& process) { return process.role == Role::kRank; });
 }
 
+bool IsTrainer(const ProcessModel& process, const RunModel& model) {
+  return process.role == Role::kRank || (process.index == 0 && model.target_is_rank);
+}
+
 std::set<int> LaunchersOf(const RunModel& model) {
   std::set<int> launchers;
   for (const ProcessModel& process : model.processes) {
@@ -328,12 +348,14 @@ const char* WordOf(Role role) {
 
 std::string LabelOf(const ProcessModel& process, const RunModel& model) {
   const RankFacts* rank = RankOf(process, model);
-  const Count number = rank != nullptr ? rank->rank : LocalRankOf(process, model);
+  const bool local = rank != nullptr && !rank->rank && rank->local_rank;
+  const Count number = rank != nullptr && !local ? rank->rank : LocalRankOf(process, model);
+  const char* const noun = local ? "local rank" : NameOf(Role::kRank);
+  if (IsTrainer(process, model)) return number ? absl::StrCat(noun, " ", *number) : noun;
   std::string label = process.index == 0 && HasRanks(model) ? "launcher" : WordOf(process.role);
-  if (process.role == Role::kRank && number) return absl::StrCat(label, " ", *number);
   if (process.loader) absl::StrAppend(&label, " ", process.loader->worker_id);
   const ProcessModel* trainer = TrainerOf(process, model);
-  if (trainer != nullptr && number) absl::StrAppend(&label, " of rank ", *number);
+  if (trainer != nullptr && number) absl::StrAppend(&label, " of ", noun, " ", *number);
   return label;
 }
 

@@ -51,13 +51,17 @@ Slots SlotsOf(const RunModel& model);
 // Whether the target is a launcher: it started ranks.
 bool HasRanks(const RunModel& model);
 
+// A rank, or a target that is one itself beside those that it started.
+bool IsTrainer(const ProcessModel& process, const RunModel& model);
+
 // The processes that started ranks, directly or not, by index: the launcher, and what runs between it and the ranks.
 std::set<int> LaunchersOf(const RunModel& model);
 
 // A role as sentences name it: "worker" of a pool, too, and "process" of others.
 const char* WordOf(Role role);
 
-// "launcher", "worker", "rank 0", "worker 1 of rank 0": role and numbers, as far as they are known.
+// "launcher", "worker", "rank 0", "worker 1 of rank 0", "local rank 0" where only that is known: role and numbers, as
+// far as they are known.
 std::string LabelOf(const ProcessModel& process, const RunModel& model);
 
 }  // namespace cowprof

@@ -92,6 +92,13 @@ void NoteDuty(const DutyFound& found, const RunModel& model, ProcessModel* proce
 }
 
 // A look that found nothing to judge does not replace one that did.
+// When a training ends Lightning removes WORLD_SIZE.
+void NoteRank(const RankFacts& found, ProcessModel* process) {
+  const std::optional<RankFacts> before = std::exchange(process->rank, found);
+  if (before && before->source == found.source && found.source == RankSource::kLightning && !found.world_size)
+    process->rank->world_size = before->world_size;
+}
+
 void NoteStartMethods(const Event& event, const StartMethodsSeen& seen, RunModel* model) {
   if (seen.look.root.empty() && model->start_methods) return;
   model->start_methods = {event.t, event.index, seen.look};
@@ -160,7 +167,7 @@ void AppendEvent(const Event& event, RunModel* model) {
                    process->python_problem = python.problem;
                  },
                  [&](const DutyFound& found) { NoteDuty(found, *model, process); },
-                 [&](const RankFound& found) { process->rank = found.rank; },
+                 [&](const RankFound& found) { NoteRank(found.rank, process); },
                  [&](const StartMethodsSeen& seen) { NoteStartMethods(event, seen, model); },
                  [&](const StartFailed& failed) {
                    process->start_failed = failed;

@@ -228,6 +228,7 @@ struct RunModel {
   SettledSums settled;
   int announced = 0;               // processes so far: the next one's index
   bool is_part = false;            // of a recording (fleet.h): indexes have gaps
+  bool target_is_rank = false;     // beside the ranks that it started, as in Lightning
   std::vector<LimitModel> limits;  // in order of appearance; one that is gone keeps its last value
   std::vector<Frame> frames;       // by number
   std::vector<CopySite> copy_sites;

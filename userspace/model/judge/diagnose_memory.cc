@@ -331,7 +331,7 @@ Diagnosis TrainerGrowth(const Facts& facts) {
                    TakeCulprit(growers, &diagnosis), LimitText(facts, &diagnosis), ".");
   AddGrowers(growers, &diagnosis);
   diagnosis.advice = {absl::StrCat("Look for what it keeps from step to step: ",
-                                   facts.dataloader() && (process.index > 0 || !facts.has_ranks)
+                                   facts.dataloader() && (process.index > 0 || !facts.target_only_launches())
                                        ? "a loss that holds its graph (use loss.item()), "
                                        : "",
                                    "outputs or metrics that are appended to a list, logs, an unbounded cache."),

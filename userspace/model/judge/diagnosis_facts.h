@@ -47,9 +47,11 @@ struct Facts {
   uint64_t AtPeak(std::initializer_list<Cause> some) const;
   // Workers run the loop of PyTorch's DataLoader.
   bool dataloader() const { return framework == Framework::kDataLoader; }
-  // Whose memory the workers inherited, and the target: one that started ranks has no workers itself.
+  // It started ranks, and is not one itself, with workers of its own.
+  bool target_only_launches() const { return has_ranks && !model.target_is_rank; }
+  // Whose memory the workers inherited, and the target.
   const char* Owner() const { return dataloader() || has_ranks ? "trainer" : "parent"; }
-  const char* Target() const { return has_ranks ? "launcher" : Owner(); }
+  const char* Target() const { return target_only_launches() ? "launcher" : Owner(); }
   // Known to have no Python, so nothing of Python is advised.
   bool native() const { return framework == Framework::kNative; }
   // "2 workers", "12 workers, 2 at a time"

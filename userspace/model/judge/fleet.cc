@@ -85,6 +85,11 @@ void FindDeaths(Fleet* fleet) {
   for (const auto& [row, death] : launchers) deaths.push_back({fleet->begins[row] + death.t, {row, death}});
   for (size_t i = 0; i < fleet->rows.size(); ++i) {
     for (Death& death : fleet->rows[i].deaths) {
+      // A rank that started the others: it is in their rows.
+      const bool listed = absl::c_any_of(launchers, [&](const auto& launcher) {
+        return SameHost(fleet->rows[launcher.first], fleet->rows[i]) && launcher.second.process == death.process;
+      });
+      if (listed) continue;
       const std::optional<absl::Time> with = EndOfLauncher(*fleet, i, death, launchers);
       if (with) absl::StrAppend(&death.text, ", together with its launcher");
       death.with_launcher = with.has_value();

@@ -109,9 +109,9 @@ void RanksApart::Add(const Sample& sample) {
 std::vector<RanksApart::Rank> RanksApart::Of(const RunModel& model) const {
   std::vector<int> rank_of(parents_.size(), -1);  // by index: the number of its rank in `ranks`
   std::vector<std::pair<Count, int>> ranks;
-  for (size_t index = 1; index < parents_.size(); ++index) {
+  for (size_t index = 0; index < parents_.size(); ++index) {
     const ProcessModel* process = model.Find(static_cast<int>(index));
-    if (process != nullptr && process->role == Role::kRank) {
+    if (process != nullptr && IsTrainer(*process, model)) {
       const RankFacts* facts = RankOf(*process, model);
       const Count number = facts != nullptr && facts->rank ? facts->rank : LocalRankOf(*process, model);
       const auto known = absl::c_find_if(ranks, [&](const auto& rank) { return number && rank.first == number; });
@@ -125,7 +125,8 @@ std::vector<RanksApart::Rank> RanksApart::Of(const RunModel& model) const {
   std::vector<Rank> apart;
   for (size_t number = 0; number < ranks.size(); ++number) {
     Rank rank = {.index = ranks[number].second, .others = std::vector<bool>(parents_.size())};
-    for (size_t index = 0; index < rank_of.size(); ++index)
+    // The target started the other ranks, also where it is one itself.
+    for (size_t index = 1; index < rank_of.size(); ++index)
       rank.others[index] = rank_of[index] >= 0 && rank_of[index] != static_cast<int>(number);
     apart.push_back(std::move(rank));
   }

@@ -33,7 +33,9 @@ std::vector<LauncherEnd> LauncherEndsIn(const RunModel& model, const Findings& f
     if (end.badly) {
       ends.push_back({&launcher, end.text});
     } else if (!launcher.exit->signaled && launcher.exit->code != 0 && OutlivedBy(launcher, model)) {
-      ends.push_back({&launcher, absl::StrCat(end.text, ", before its ranks ended")});
+      ends.push_back(
+          {&launcher, absl::StrCat(end.text, index == 0 && model.target_is_rank ? ", before the other ranks ended"
+                                                                                : ", before its ranks ended")});
     }
   }
   absl::c_stable_sort(ends,

@@ -35,7 +35,7 @@ struct PostMortem {
 PostMortem PostMortemOf(const ProcessModel& process, const RunModel& model);
 
 std::string NameOf(const ProcessModel& process);  // "worker 4711"
-// The same, but "launcher 4711" of one that started ranks.
+// The same, but "launcher 4711" of one that started ranks, and "trainer 4711" of a target that is one of them.
 std::string NameOf(const ProcessModel& process, const RunModel& model);
 
 }  // namespace cowprof

@@ -195,7 +195,7 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
   if (launchers.empty()) return of_workers;
   const ProcessModel& launcher = *launchers.front().process;
   const std::string of_launcher = absl::StrCat(
-      "The launcher ", launcher.id.pid, launcher.exit->signaled ? " was " : " ended with ", launchers.front().text,
+      "The ", NameOf(launcher, model), launcher.exit->signaled ? " was " : " ended with ", launchers.front().text,
       together == 0 ? "" : absl::StrCat(", and ", together, together == 1 ? " process" : " processes", " with it"),
       ".");
   if (of_workers.empty()) return of_launcher;

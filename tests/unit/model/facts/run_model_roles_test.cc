@@ -281,6 +281,84 @@ TEST_CASE("a rank counts as a worker if it has the launcher's memory and no work
   CHECK(JobOf(model).job_id == "j");
 }
 
+// Lightning's own launcher: the target sets variables, runs itself once more for each other rank, and trains. Both have
+// a DataLoader. `first_host`: its ranks have numbers; otherwise only local ones.
+namespace {
+
+Event LightningIs(int index, uint64_t local_rank, bool first_host, Count world_size = 4u) {
+  return {.index = index,
+          .what = RankFound{{.source = RankSource::kLightning,
+                             .rank = first_host ? Count(local_rank) : std::nullopt,
+                             .local_rank = local_rank,
+                             .world_size = world_size,
+                             .job_id = ""}}};
+}
+std::vector<Event> Lightning(bool first_host) {
+  return {TargetOf(kPython),
+          LightningIs(0, 0, first_host),
+          ForkOf(1, 0, kTrain),
+          ExecOf(1, kPython),
+          LightningIs(1, 1, first_host),
+          ForkOf(2, 0, kTrain),
+          ForkOf(3, 1, kTrain),
+          ForkOf(4, 0, kTrain),
+          ExecOf(4, "/usr/bin/nvidia-smi"),
+          LightningIs(4, 0, first_host)};
+}
+
+}  // namespace
+
+TEST_CASE("the first rank of Lightning's own launcher is a rank, and starts the others") {
+  const bool first_host = GENERATE(true, false);
+  RunModel model;
+  Append({.events = Lightning(first_host)}, &model);
+  Append({.t = absl::Seconds(1)}, &model);
+  CHECK(model.processes[0].role == Role::kParent);
+  CHECK(model.processes[1].role == Role::kRank);
+  CHECK(model.processes[2].role == Role::kWorker);
+  CHECK(model.processes[4].role == Role::kOther);
+  const std::string noun = first_host ? "rank " : "local rank ";
+  CHECK(LabelOf(model.processes[0], model) == noun + "0");
+  CHECK(LabelOf(model.processes[1], model) == noun + "1");
+  CHECK(LabelOf(model.processes[2], model) == "worker of " + noun + "0");
+  CHECK(LabelOf(model.processes[3], model) == "worker of " + noun + "1");
+  CHECK(SlotsOf(model).ranks == 2);
+  CHECK(SlotsOf(model).most_of_rank == 1);
+  CHECK(LaunchersOf(model) == std::set<int>{0});
+  CHECK(JobOf(model).world_size == 4u);
+  // At the end of the training.
+  Append({.t = absl::Seconds(2), .events = {LightningIs(1, 1, first_host, {}), LightningIs(0, 0, first_host, {})}},
+         &model);
+  CHECK(JobOf(model).world_size == 4u);
+  Append({.t = absl::Seconds(3), .events = {Exited(1)}}, &model);
+  Append({.t = absl::Seconds(4)}, &model);
+  CHECK(LabelOf(model.processes[0], model) == noun + "0");
+}
+
+TEST_CASE("a target that starts ranks and does not train is a launcher, even with workers of its own") {
+  // Of torch.multiprocessing.spawn, in an environment that names a rank: the processes set their own.
+  RunModel spawned;
+  Append({.events = {TargetOf(kPython), LightningIs(0, 0, true), ForkOf(1, 0, kTrain), DutyOf(1, Duty::kTrainer),
+                     ForkOf(2, 0, kTrain), DutyOf(2, Duty::kTrainer), LightningIs(2, 1, true), ForkOf(3, 0, kTrain),
+                     DutyOf(3, Duty::kPool)}},
+         &spawned);
+  CHECK(LabelOf(spawned.processes[0], spawned) == "launcher");
+  CHECK(LabelOf(spawned.processes[3], spawned) == "worker");
+  CHECK(SlotsOf(spawned).ranks == 2);
+  // torchrun in a task that has a rank.
+  RunModel torchrun;
+  Append({.events = {TargetOf(kPython), RankIs(0, 0, RankSource::kSlurm), ForkOf(1, 0, "x"), ExecOf(1, kPython),
+                     RankIs(1, 0), ForkOf(2, 0, "x"), ExecOf(2, kPython), RankIs(2, 1)}},
+         &torchrun);
+  CHECK(LabelOf(torchrun.processes[0], torchrun) == "launcher");
+  CHECK(SlotsOf(torchrun).ranks == 2);
+  // Lightning on one GPU starts nothing.
+  RunModel alone;
+  Append({.events = {TargetOf(kPython), LightningIs(0, 0, true, 1u), ForkOf(1, 0, kTrain)}}, &alone);
+  CHECK(LabelOf(alone.processes[0], alone) == "parent");
+  CHECK(LabelOf(alone.processes[1], alone) == "worker");
+}
+
 TEST_CASE("torch.multiprocessing.spawn numbers its ranks") {
   RunModel model;
   Append({.events = {TargetOf(kPython), ForkOf(1, 0, kTrain), ExecOf(1, kPython, kSpawned),

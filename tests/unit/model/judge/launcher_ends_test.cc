@@ -21,6 +21,12 @@ Event Sent(int index, absl::Duration t, pid_t sender, int signal = SIGKILL) {
           .what = SignalSent{.signal = signal, .code = SI_USER, .sender = sender, .sender_comm = "bash"}};
 }
 
+Event LightningIs(int index) {
+  const auto rank = static_cast<uint64_t>(index);
+  return {.index = index,
+          .what = RankFound{{.source = RankSource::kLightning, .rank = rank, .local_rank = rank, .job_id = ""}}};
+}
+
 // The launcher 0 with the ranks 1 and 2, each with a worker, 3 and 4; then `ends`.
 struct Job {
   std::vector<Sample> samples;
@@ -28,7 +34,8 @@ struct Job {
   Fleet fleet;
   std::string headline;
 
-  explicit Job(std::vector<Event> ends) {
+  // `lightning`: the launcher is a rank, with the worker 5.
+  explicit Job(std::vector<Event> ends, bool lightning = false) {
     Sample start = {.t = absl::Seconds(1)};
     for (const int parent : {-1, 0, 0, 1, 2}) {
       const int index = static_cast<int>(start.processes.size());
@@ -41,6 +48,14 @@ struct Job {
              .what = RankFound{{.source = RankSource::kTorch, .rank = static_cast<uint64_t>(index - 1)}}});
       start.processes.push_back(RowWithCopies(index, 0));
     }
+    if (lightning) {
+      start.events.push_back(LightningIs(0));
+      start.events.push_back(LightningIs(1));
+      start.events.push_back(LightningIs(2));
+      start.events.push_back(Started(5, 0));
+      start.events.back().As<ProcessStarted>()->space = 0;
+      start.processes.push_back(RowWithCopies(5, 0));
+    }
     samples = {start, {.t = absl::Seconds(10), .events = std::move(ends)}};
     RanksApart apart;
     for (const Sample& sample : samples) {
@@ -50,7 +65,7 @@ struct Job {
     headline = Judge(whole).headline.sentence;
     std::vector<FleetRow> rows;
     for (const RanksApart::Rank& rank : apart.Of(whole.model)) rows.push_back(RowOfRank(rank));
-    REQUIRE(rows.size() == 2);
+    REQUIRE(rows.size() == (lightning ? 3 : 2));
     fleet = FleetOf(rows);
   }
   FleetRow RowOfRank(const RanksApart::Rank& rank) const {
@@ -96,6 +111,25 @@ TEST_CASE("of a process group that is killed the launcher is named first, in wha
   CHECK(job.fleet.deaths.size() == 5);
   CHECK(job.Order().front() == "launcher (1000)");
   CHECK(job.fleet.first->with_it == 4);
+}
+
+TEST_CASE("a launcher that is a rank itself is called a trainer, and its death is told once") {
+  const Job job({Sent(0, kT, kStranger), Exited(0, SIGKILL, kT + kMs), Sent(1, kT + kMs, kLauncher),
+                 Exited(1, SIGKILL, kT + 2 * kMs)},
+                true);
+  CHECK(job.headline == "The trainer 1000 was killed by SIGKILL from bash (pid 4242), and 1 process with it.");
+  CHECK(job.Order() == std::vector<std::string>{"launcher (1000)", "rank 1 (1001)"});
+  CHECK_FALSE(job.fleet.deaths[0].second.with_launcher);
+  std::vector<Count> ranks;
+  std::vector<uint64_t> workers;
+  for (const FleetRow& row : job.fleet.rows) {
+    ranks.push_back(row.rank);
+    workers.push_back(row.workers);
+  }
+  CHECK(ranks == std::vector<Count>{0u, 1u, 2u});
+  CHECK(workers == std::vector<uint64_t>{1, 1, 1});  // of each its own
+  CHECK(Job({Exited(0, 1 << 8, kT)}, true).headline ==
+        "The trainer 1000 ended with exit 1, before the other ranks ended.");
 }
 
 TEST_CASE("a rank that was killed before its launcher comes first, whoever sent both signals") {
