@@ -6,3 +6,5 @@ import gc
 gc.collect()
 gc.freeze()
 pid = os.fork()
+if pid > 0:  # its own collector never frees what is frozen
+    gc.unfreeze()

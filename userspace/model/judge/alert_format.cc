@@ -59,7 +59,7 @@ std::string MemoryAdvice(const std::string& cause, const ProcessModel* process, 
     return framework == Framework::kDataLoader ? "use fewer workers or a smaller prefetch_factor"
                                                : "keep less in shared memory";
   if (cause == NameOf(Cause::kGcHeader))
-    return has_gc_freeze ? "call gc.freeze() just before starting the workers"
+    return has_gc_freeze ? "call gc.freeze() once, before the workers start"
                          : "call gc.disable() in the workers if they create no cycles";
   if (cause == NameOf(Cause::kData)) return "use fewer workers: each writes its own copy of the data";
   if (cause.empty()) return "find what else counts against this limit";

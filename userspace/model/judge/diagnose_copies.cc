@@ -239,6 +239,9 @@ Diagnosis CowGcHeader(const Facts& facts) {
                    "the workers then leave the inherited objects alone, which removes this share (but none of the "
                    "share of reference counts).",
                    AlsoRead(facts) ? " What they read of these objects is copied anyway: see cow-refcount." : ""),
+      "If the parent forks again and again, let it call gc.freeze() before each fork and gc.unfreeze() after it, as "
+      "os.register_at_fork(before=gc.freeze, after_in_parent=gc.unfreeze) does: its own collector never frees what is "
+      "frozen, so cycles that it no longer uses would pile up.",
       "Or call gc.disable() in the workers if they create no cycles, since cycles would then never be freed."};
   return diagnosis;
 }

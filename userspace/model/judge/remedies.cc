@@ -121,11 +121,14 @@ void AddCollector(const Facts& facts, Remedies* out) {
       absl::StrCat("copies by the collector's headers at the peak; those of reference counts stay",
                    saves.low > 0 ? "" : ", and workers that read the same objects copy them all the same");
   if (!HasOlderPython(facts.model, 7)) {
-    out->push_back({.id = "gc-freeze",
-                    .action = "gc.collect() and gc.freeze() in the parent before the fork",
-                    .saves = saves,
-                    .cost = "What is alive at the fork is never collected in the workers.",
-                    .rests_on = rests_on});
+    out->push_back(
+        {.id = "gc-freeze",
+         .action = "gc.collect() and gc.freeze() in the parent before the fork",
+         .saves = saves,
+         .cost =
+             "The collector never frees what was alive at gc.freeze(): not in the workers, and not in the parent until "
+             "that calls gc.unfreeze().",
+         .rests_on = rests_on});
   }
   out->push_back({.id = "gc-disable",
                   .action = "gc.collect() and gc.disable() in the parent before the fork",

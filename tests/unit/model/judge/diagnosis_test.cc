@@ -104,6 +104,8 @@ TEST_CASE("diagnosis: the collector does not fire where reference counts grow, a
   CHECK(absl::StrContains(TextOf(Find(run, "cow-refcount")), "gc.freeze() does not help"));
   const std::string collector = TextOf(Find(OneWorker({{Cause::kGcHeader, 50'000}}), "cow-gc-header"));
   CHECK(absl::StrContains(collector, "gc.freeze() in the parent before it forks the workers"));
+  // Each freeze keeps in the parent the cycles that are alive then.
+  CHECK(absl::StrContains(collector, "gc.unfreeze() after it"));
 }
 
 TEST_CASE("diagnosis: nothing is advised that the program's Python does not have") {
@@ -113,7 +115,8 @@ TEST_CASE("diagnosis: nothing is advised that the program's Python does not have
     Run run = OneWorker({{Cause::kGcHeader, 50'000}, {Cause::kData, 50'000}});
     run.model.processes[0].python = version;
     const Diagnosis collector = Find(run, "cow-gc-header");
-    CHECK(absl::StrContains(TextOf(collector), "gc.freeze()") != old);
+    for (const char* function : {"gc.freeze()", "gc.unfreeze()", "os.register_at_fork"})
+      CHECK(absl::StrContains(TextOf(collector), function) != old);
     CHECK(absl::StrContains(TextOf(collector), "gc.disable() in the workers"));
     CHECK(collector.sketch.empty() == old);
     const std::string written = TextOf(Find(run, "cow-data"));

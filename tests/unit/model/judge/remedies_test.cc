@@ -49,6 +49,7 @@ TEST_CASE("gc.freeze saves the collector's share and none of the counts'", "[rem
   const Remedy* freeze = Find(remedies, "gc-freeze");
   REQUIRE(freeze != nullptr);
   CHECK(freeze->saves->high == Approx(100 * kMiB).epsilon(0.01));
+  CHECK(freeze->cost.find("and not in the parent until that calls gc.unfreeze()") != std::string::npos);
   CHECK(freeze->saves->low == 0);  // what workers read as well, they copy all the same
   CHECK(Find(Judge(Recorded(1, 50)).remedies, "gc-freeze")->saves->low == Approx(80 * kMiB).epsilon(0.01));
   const Remedy* buffer = Find(remedies, "serialise");
