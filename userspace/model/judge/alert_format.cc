@@ -54,13 +54,15 @@ std::string NewMemoryAdvice(const ProcessModel* process, Framework framework) {
 
 std::string MemoryAdvice(const std::string& cause, const ProcessModel* process, Framework framework,
                          bool has_gc_freeze) {
+  const bool served = process != nullptr && process->duty.start == StartMethod::kForkserver;
   if (cause == kNewMemory) return NewMemoryAdvice(process, framework);
   if (cause == kSharedMemory)
     return framework == Framework::kDataLoader ? "use fewer workers or a smaller prefetch_factor"
                                                : "keep less in shared memory";
   if (cause == NameOf(Cause::kGcHeader))
-    return has_gc_freeze ? "call gc.freeze() once, before the workers start"
-                         : "call gc.disable() in the workers if they create no cycles";
+    return !has_gc_freeze ? "call gc.disable() in the workers if they create no cycles"
+           : served       ? "call gc.freeze() at the end of the last module that the forkserver preloads"
+                          : "call gc.freeze() once, before the workers start";
   if (cause == NameOf(Cause::kData)) return "use fewer workers: each writes its own copy of the data";
   if (cause.empty()) return "find what else counts against this limit";
   if (cause == NameOf(Cause::kNativeRefcount))

@@ -10,7 +10,6 @@
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/native_code.h"
 #include "model/judge/other_allocator.h"
-#include "model/judge/start_methods.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -151,18 +150,6 @@ bool AlsoRead(const Facts& facts) { return facts.Matters(facts.Of(Cause::kRefcou
 
 }  // namespace
 
-// What the other start methods would cost is a figure or nothing.
-std::string SpawnAdvice(const Facts& facts) {
-  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
-  const std::string sentence = seen ? StartMethodsSentence(seen->look) : "";
-  if (sentence.empty()) {
-    return "What the spawn start method would send to each worker was not found: `cowprof pickle PID --object NAME` "
-           "says how much that is, and what can't be sent.";
-  }
-  return absl::StrCat("Other start methods share nothing: ", sentence, " (", Printable(seen->look.root),
-                      "). Globals are not sent: each worker makes them again.");
-}
-
 Diagnosis CowRefcount(const Facts& facts) {
   if (!facts.Matters(facts.Of(Cause::kRefcount))) return {};
   Diagnosis diagnosis = FromCauses(facts, {Cause::kRefcount}, "cow-refcount", "Reading Python objects");
@@ -172,8 +159,8 @@ Diagnosis CowRefcount(const Facts& facts) {
       "Until then, use fewer workers: each can copy all of it.",
       "Map such buffers from a file (numpy.memmap, Arrow), and all processes on the host that map it share one copy.",
       "gc.freeze() does not help here, and neither do the immortal objects of Python 3.12: ordinary str, int and dict "
-      "objects still count references.",
-      SpawnAdvice(facts)};
+      "objects still count references."};
+  if (std::string advice = SpawnAdvice(facts); !advice.empty()) diagnosis.advice.push_back(std::move(advice));
   if (facts.dataloader()) diagnosis.advice[1] += " With num_workers=0 nothing is copied: the trainer loads the data.";
   if (const auto& seen = facts.model.start_methods; seen && seen->look.object_array_items >= kLargeArray) {
     diagnosis.evidence.push_back(absl::StrCat(
@@ -228,21 +215,26 @@ Diagnosis CowGcHeader(const Facts& facts) {
                                    "Python's cycle collector ran in the workers, wrote to the headers of inherited "
                                    "objects, and");
   diagnosis.saves = SavedByFreezing(facts);
+  const char* const where = facts.BeforeTheFork("in the parent before it forks the workers");
   if (HasOlderPython(facts.model, 7)) {  // it has no gc.freeze()
-    diagnosis.advice = {
-        "Call gc.collect() in the parent before it forks the workers, and gc.disable() in the workers if they create "
-        "no cycles, since cycles would then never be freed."};
+    diagnosis.advice = {absl::StrCat("Call gc.collect() ", where,
+                                     ", and gc.disable() in the workers if they create no cycles, since cycles would "
+                                     "then never be freed.")};
     return diagnosis;
   }
   diagnosis.advice = {
-      absl::StrCat("Call gc.collect() and then gc.freeze() in the parent before it forks the workers: collections in "
-                   "the workers then leave the inherited objects alone, which removes this share (but none of the "
-                   "share of reference counts).",
+      absl::StrCat("Call gc.collect() and then gc.freeze() ", where,
+                   ": collections in the workers then leave the inherited objects alone, which removes this share (but "
+                   "none of the share of reference counts).",
                    AlsoRead(facts) ? " What they read of these objects is copied anyway: see cow-refcount." : ""),
-      "If the parent forks again and again, let it call gc.freeze() before each fork and gc.unfreeze() after it, as "
-      "os.register_at_fork(before=gc.freeze, after_in_parent=gc.unfreeze) does: its own collector never frees what is "
-      "frozen, so cycles that it no longer uses would pile up.",
       "Or call gc.disable() in the workers if they create no cycles, since cycles would then never be freed."};
+  if (!facts.from_forkserver) {
+    diagnosis.advice.insert(
+        diagnosis.advice.begin() + 1,
+        "If the parent forks again and again, let it call gc.freeze() before each fork and gc.unfreeze() after it, as "
+        "os.register_at_fork(before=gc.freeze, after_in_parent=gc.unfreeze) does: its own collector never frees what is "
+        "frozen, so cycles that it no longer uses would pile up.");
+  }
   return diagnosis;
 }
 
@@ -357,7 +349,8 @@ Diagnosis CowData(const Facts& facts) {
             ? "If the writes are a runtime's own, such as the marks of its garbage collector, see whether the "
               "workers can do without them. Letting it make them in the parent, before the fork, helps with "
               "some runtimes (Ruby), not with others (OCaml)."
-            : "If the writes normalise or cache data, do them once in the parent before the fork.");
+            : absl::StrCat("If the writes normalise or cache data, do them once ",
+                           facts.BeforeTheFork("in the parent before the fork"), "."));
   }
   if (!allocator.empty()) diagnosis.advice.insert(diagnosis.advice.begin(), AdviceOnAllocator(allocator));
   return diagnosis;
@@ -381,9 +374,9 @@ Diagnosis AllocatorReuse(const Facts& facts) {
   diagnosis.advice = {
       "Nothing has to be done: it is the workers' own memory, whatever page it lies on. To shrink it, let them allocate "
       "less.",
-      absl::StrCat("malloc_trim(0) right before the fork returns to the kernel what the ", facts.Owner(),
-                   " has freed, and the workers get new pages instead of copies. That saves the ", facts.Owner(),
-                   "'s freed memory and the time of copying, but no memory of the workers.")};
+      absl::StrCat("malloc_trim(0) ", facts.BeforeTheFork("right before the fork"), " returns to the kernel what the ",
+                   facts.Owner(), " has freed, and the workers get new pages instead of copies. That saves the ",
+                   facts.Owner(), "'s freed memory and the time of copying, but no memory of the workers.")};
   diagnosis.saves = Saving{};  // they take as much new memory instead
   return diagnosis;
 }

@@ -2,12 +2,15 @@
 // before cowprof attached.
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/grower.h"
 #include "model/judge/growth.h"
 #include "model/judge/start_methods.h"
+#include "model/library_name.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -142,6 +145,42 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
       "Python 3.14 made forkserver the default on Linux. What the forkserver imports before it forks is shared: "
       "multiprocessing.set_forkserver_preload().");
   return diagnosis;
+}
+
+namespace {
+
+// Whether multiprocessing is seen to have started the workers. Servers (gunicorn, Celery, uWSGI) and programs that call
+// fork() themselves have no start method to choose.
+bool StartedByMultiprocessing(const Facts& facts) {
+  switch (facts.framework) {
+    case Framework::kDataLoader:
+    case Framework::kPool:
+    case Framework::kExecutor:
+      return true;
+    case Framework::kFork:  // multiprocessing.Process, by the stacks that were seen
+      return absl::c_any_of(facts.model.frames, [](const Frame& frame) {
+        return EndsInFile(frame.file, "/multiprocessing/process.py") && absl::EndsWith(frame.function, "_bootstrap");
+      });
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// What the other start methods would cost is a figure or nothing.
+std::string SpawnAdvice(const Facts& facts) {
+  const bool started = StartedByMultiprocessing(facts);
+  if (facts.from_forkserver || (!started && facts.framework != Framework::kFork)) return "";
+  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
+  const std::string sentence = seen ? StartMethodsSentence(seen->look) : "";
+  if (sentence.empty()) {
+    if (!started) return "";
+    return "What the spawn start method would send to each worker was not found: `cowprof pickle PID --object NAME` "
+           "says how much that is, and what can't be sent.";
+  }
+  return absl::StrCat("Other start methods share nothing: ", sentence, " (", Printable(seen->look.root),
+                      "). Globals are not sent: each worker makes them again.");
 }
 
 Diagnosis PickledArguments(const Facts& facts) {

@@ -127,7 +127,11 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   for (Diagnosis& diagnosis : found) {
     const bool freezes = diagnosis.id == "cow-gc-header" ||  // or has ProcessPoolExecutor's initializer
                          (diagnosis.id == "gc-disabled" && facts.framework == Framework::kExecutor);
-    const bool helps = freezes                            ? !HasOlderPython(facts.model, 7)
+    // Nothing that is written before the call that starts workers runs in a forkserver.
+    const bool elsewhere =
+        facts.from_forkserver && (diagnosis.id == "cow-gc-header" || diagnosis.id == "allocator-reuse");
+    const bool helps = elsewhere                          ? false
+                       : freezes                          ? !HasOlderPython(facts.model, 7)
                        : diagnosis.id == "cow-data"       ? ProgramWrites(facts)
                        : diagnosis.id == "torch-refcount" ? ReadsTensors(facts)
                                                           : true;

@@ -187,6 +187,7 @@ Facts FactsOf(const Run& run, const Findings& findings) {
       .model = run.model, .estimates = run.estimates, .findings = findings, .page_bytes = run.model.info.page_bytes};
   facts.has_ranks = HasRanks(run.model);
   facts.framework = findings.framework;
+  size_t served = 0;
   ForEachRow(run.model, [&](const ProcessModel& process) {
     if (!HasInheritedMemory(process)) return;
     const uint64_t copies = Sum(*process.causes);
@@ -197,7 +198,9 @@ Facts FactsOf(const Run& run, const Findings& findings) {
     if (copies * facts.page_bytes <= NoiseOf(process, facts.page_bytes)) return;
     facts.pids.push_back(process.id.pid);
     facts.copies_of_pids += copies;
+    served += process.duty.start == StartMethod::kForkserver;
   });
+  facts.from_forkserver = 2 * served > facts.pids.size();
   return facts;
 }
 

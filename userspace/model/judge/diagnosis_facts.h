@@ -35,6 +35,7 @@ struct Facts {
   std::vector<pid_t> pids;                 // of workers that copied more than noise
   uint64_t copies_of_pids = 0;             // that these made
   bool has_ranks = false;                  // a launcher started trainers
+  bool from_forkserver = false;            // most of `pids` were forked by a forkserver, and have its memory
   Framework framework = Framework::kFork;  // of most workers
 
   uint64_t Of(Cause cause) const { return causes[static_cast<int>(cause)]; }
@@ -49,9 +50,15 @@ struct Facts {
   bool dataloader() const { return framework == Framework::kDataLoader; }
   // It started ranks, and is not one itself, with workers of its own.
   bool target_only_launches() const { return has_ranks && !model.target_is_rank; }
-  // Whose memory the workers inherited, and the target.
-  const char* Owner() const { return dataloader() || has_ranks ? "trainer" : "parent"; }
-  const char* Target() const { return target_only_launches() ? "launcher" : Owner(); }
+  const char* Target() const {
+    return target_only_launches() ? "launcher" : dataloader() || has_ranks ? "trainer" : "parent";
+  }
+  // Whose memory the workers inherited.
+  const char* Owner() const { return from_forkserver ? "forkserver" : has_ranks ? "trainer" : Target(); }
+  // Where code runs in that process before it forks: `here`, unless it is a forkserver, which runs none of the program.
+  const char* BeforeTheFork(const char* here) const {
+    return from_forkserver ? "at the end of the last module that multiprocessing.set_forkserver_preload() names" : here;
+  }
   // Known to have no Python, so nothing of Python is advised.
   bool native() const { return framework == Framework::kNative; }
   // "2 workers", "12 workers, 2 at a time"
@@ -137,6 +144,9 @@ bool StillGrows(const Facts& facts);
 Diagnosis CowRefcount(const Facts& facts);
 Diagnosis TorchRefcount(const Facts& facts);
 Diagnosis CowGcHeader(const Facts& facts);
+// What another start method would send to each worker. "": the workers have no other, or nothing is known of one.
+// diagnose_pickled.cc
+std::string SpawnAdvice(const Facts& facts);
 // By gc.freeze() in the parent. Nothing is sure where workers read inherited objects, too: what they read of those that
 // the collector reached, they copy all the same (of 64 MiB, 6 were saved).
 Saving SavedByFreezing(const Facts& facts);

@@ -117,21 +117,22 @@ void AddCollector(const Facts& facts, Remedies* out) {
   const uint64_t bytes = facts.AtPeak({Cause::kGcHeader});
   if (bytes < kWorthSaying) return;
   const Estimate saves = Of(SavedByFreezing(facts));
+  const char* const where = facts.BeforeTheFork("in the parent before the fork");
   const std::string rests_on =
       absl::StrCat("copies by the collector's headers at the peak; those of reference counts stay",
                    saves.low > 0 ? "" : ", and workers that read the same objects copy them all the same");
   if (!HasOlderPython(facts.model, 7)) {
     out->push_back(
         {.id = "gc-freeze",
-         .action = "gc.collect() and gc.freeze() in the parent before the fork",
+         .action = absl::StrCat("gc.collect() and gc.freeze() ", where),
          .saves = saves,
-         .cost =
-             "The collector never frees what was alive at gc.freeze(): not in the workers, and not in the parent until "
-             "that calls gc.unfreeze().",
+         .cost = absl::StrCat("The collector never frees what was alive at gc.freeze(): not in the workers, and not in "
+                              "the ",
+                              facts.from_forkserver ? "forkserver." : "parent until that calls gc.unfreeze()."),
          .rests_on = rests_on});
   }
   out->push_back({.id = "gc-disable",
-                  .action = "gc.collect() and gc.disable() in the parent before the fork",
+                  .action = absl::StrCat("gc.collect() and gc.disable() ", where),
                   .saves = Estimate{.low = 0, .best = saves.best, .high = saves.high},
                   .cost = "Cycles that the workers make are never freed, which can cost more than it saves.",
                   .rests_on = rests_on});
@@ -150,7 +151,9 @@ void AddStartMethods(const Facts& facts, Remedies* out) {
   double inherited = 0, workers = 0;
   for (const auto& [index, fresh] : facts.model.workers_peak.fresh_bytes) {
     const ProcessModel* process = facts.model.Find(index);
-    if (process == nullptr || process->execed || !process->parent_anon_pages) return;
+    // Not of those that were spawned or that a forkserver forked: they are sent all that already.
+    const bool sent = process != nullptr && !PicklingMethodOf(*process).empty();
+    if (process == nullptr || sent || process->execed || !process->parent_anon_pages) return;
     inherited = std::max<double>(inherited, *process->parent_anon_pages * facts.page_bytes);
     ++workers;
   }
@@ -249,7 +252,8 @@ void AddTrim(const Facts& facts, Remedies* out) {
   const uint64_t bytes = facts.findings.peak.inherited_freed;
   if (bytes < kWorthSaying || facts.native()) return;
   out->push_back({.id = "malloc-trim",
-                  .action = "ctypes.CDLL(\"libc.so.6\").malloc_trim(0) in the parent right before the fork",
+                  .action = absl::StrCat("ctypes.CDLL(\"libc.so.6\").malloc_trim(0) ",
+                                         facts.BeforeTheFork("in the parent right before the fork")),
                   .saves = Estimate{},
                   .saves_copying = bytes,
                   .cost = "",

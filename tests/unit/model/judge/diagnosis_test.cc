@@ -108,6 +108,61 @@ TEST_CASE("diagnosis: the collector does not fire where reference counts grow, a
   CHECK(absl::StrContains(collector, "gc.unfreeze() after it"));
 }
 
+TEST_CASE(
+    "diagnosis: what a forkserver's workers inherited is the forkserver's, and so is what is done before the fork") {
+  const auto served = [](size_t some, const ByCause& copies) {
+    Run run = With({}, {copies, copies, copies});
+    for (size_t i = 1; i <= some; ++i) run.model.processes[i].duty.start = StartMethod::kForkserver;
+    return run;
+  };
+  const Diagnosis collector = Find(served(3, {{Cause::kGcHeader, 50'000}}), "cow-gc-header");
+  CHECK(absl::StrContains(collector.summary, " of the forkserver's memory in 3 workers"));
+  CHECK(absl::StrContains(collector.advice[0],
+                          "gc.freeze() at the end of the last module that multiprocessing.set_forkserver_preload()"));
+  CHECK_FALSE(absl::StrContains(TextOf(collector), "parent"));
+  CHECK_FALSE(absl::StrContains(TextOf(collector), "unfreeze"));  // it runs nothing that would make cycles
+  CHECK(collector.sketch.empty());
+  const Diagnosis freed = Find(served(2, {{Cause::kMallocReuse, 50'000}}), "allocator-reuse");
+  CHECK(absl::StartsWith(freed.summary, "Allocating memory that the forkserver had freed before the fork"));
+  CHECK(absl::StrContains(freed.advice[1], "malloc_trim(0) at the end of the last module"));
+  CHECK(freed.sketch.empty());
+  const Diagnosis reading = Find(served(3, {{Cause::kRefcount, 50'000}}), "cow-refcount");
+  CHECK_FALSE(absl::StrContains(TextOf(reading), "start method"));
+  CHECK_FALSE(reading.sketch.empty());
+  // What the target itself copies is not the forkserver's.
+  Run both = With({{Cause::kRefcount, 50'000}}, {{{Cause::kRefcount, 50'000}}});
+  both.model.processes[1].duty.start = StartMethod::kForkserver;
+  CHECK(absl::StartsWith(Find(both, "parent-unshare").summary, "The parent itself duplicated"));
+  // Most workers were forked by the program.
+  const Diagnosis forked = Find(served(1, {{Cause::kGcHeader, 50'000}}), "cow-gc-header");
+  CHECK(absl::StrContains(forked.summary, " of the parent's memory"));
+  CHECK_FALSE(forked.sketch.empty());
+}
+
+TEST_CASE("diagnosis: another start method is spoken of only where there is one") {
+  Run run = OneWorker({{Cause::kRefcount, 50'000}});
+  const auto advice = [&] { return absl::StrJoin(Find(run, "cow-refcount").advice, "\n"); };
+  for (const auto& [framework, spawns] : {std::pair(Framework::kDataLoader, true),
+                                          {Framework::kPool, true},
+                                          {Framework::kExecutor, true},
+                                          {Framework::kGunicorn, false},
+                                          {Framework::kCelery, false},
+                                          {Framework::kFork, false}}) {
+    INFO(NameOf(framework));
+    run.model.processes[1].framework = framework;
+    CHECK(absl::StrContains(advice(), "`cowprof pickle PID --object NAME`") == spawns);
+  }
+  // multiprocessing.Process, by a stack.
+  run.model.frames = {{"/usr/lib/python3.11/multiprocessing/process.py", "BaseProcess._bootstrap", 314}};
+  CHECK(absl::StrContains(advice(), "`cowprof pickle PID --object NAME`"));
+  // An object that could be sent, in a server whose workers can't be spawned.
+  run.model.start_methods = SeenStartMethods{
+      .t = {}, .index = 0, .look = {.root = "pool", .walks_agree = true, .bytes = {1 << 20, 1 << 20, 1 << 20}}};
+  CHECK(absl::StrContains(advice(), "Other start methods share nothing"));
+  run.model.processes[1].framework = Framework::kGunicorn;
+  CHECK_FALSE(absl::StrContains(advice(), "start methods"));
+}
+
 TEST_CASE("diagnosis: nothing is advised that the program's Python does not have") {
   for (const char* version : {"3.6.15", "3.7.17", "3.11.2", ""}) {
     INFO(version);

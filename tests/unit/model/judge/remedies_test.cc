@@ -58,6 +58,19 @@ TEST_CASE("gc.freeze saves the collector's share and none of the counts'", "[rem
   CHECK(Find(Judge(Recorded(100, 0)).remedies, "gc-freeze") == nullptr);
 }
 
+TEST_CASE("what is done before a forkserver forks is done in what it preloads", "[remedies]") {
+  Run run = Recorded(1, 50);
+  for (ProcessModel& process : run.model.processes) process.duty.start = StartMethod::kForkserver;
+  const std::vector<Remedy> remedies = Judge(run).remedies;
+  for (const char* id : {"gc-freeze", "gc-disable"}) {
+    const Remedy* remedy = Find(remedies, id);
+    REQUIRE(remedy != nullptr);
+    CHECK(
+        remedy->action.ends_with(" at the end of the last module that multiprocessing.set_forkserver_preload() names"));
+    CHECK(remedy->cost.find("parent") == std::string::npos);
+  }
+}
+
 TEST_CASE("a buffer costs the unpickling of an item, where its kinds and their rates are known", "[remedies]") {
   PickleLook look = {.root = "loader", .python = "3.11.2", .walks_agree = true};
   const auto buffer = [&] { return *Find(Judge(Recorded(100, 0, look)).remedies, "serialise"); };
@@ -87,6 +100,11 @@ TEST_CASE("start methods save what was copied, less what each worker holds", "[r
   CHECK(spawn->saves->best == Approx(600.0 * kMiB - 2 * 400.0 * kMiB));
   CHECK(spawn->saves->low == Approx(600.0 * kMiB - 2 * (360.0 + 50.0) * kMiB));
   CHECK(spawn->obstacle == "");
+  // They were started so.
+  for (const StartMethod method : {StartMethod::kSpawn, StartMethod::kForkserver}) {
+    for (ProcessModel& process : run.model.processes) process.duty.start = method;
+    CHECK(Find(Judge(run).remedies, "spawn") == nullptr);
+  }
   look.failures = {{.path = "dataset.logger", .type = "_thread.lock", .confirmed = true}};
   const std::vector<Remedy> failing = Judge(Recorded(300, 0, look)).remedies;
   CHECK(Find(failing, "spawn")->obstacle == "fails at dataset.logger (a _thread.lock)");
