@@ -32,7 +32,7 @@ inline constexpr auto kNamesOf<Duty> = NamesFor<Duty>("", "loader", "pool", "tra
                                                       "manager");
 
 // The variables that gave a process its rank, most specific first: where several are set, the first one counts. Slurm
-// sets its own around torchrun, which sets RANK.
+// sets its own around torchrun, which sets RANK. Lightning's own launcher sets none: see source/environment.cc.
 enum class RankSource { kNone, kTorch, kOpenMpi, kPmi, kSlurm, kKubernetes, kLightning };
 template <>
 inline constexpr auto kNamesOf<RankSource> = NamesFor<RankSource>("", "torch", "open-mpi", "pmi", "slurm", "kubernetes",

@@ -91,7 +91,6 @@ void NoteDuty(const DutyFound& found, const RunModel& model, ProcessModel* proce
   if (process->duty.start == StartMethod::kUnknown) process->duty.start = before;
 }
 
-// A look that found nothing to judge does not replace one that did.
 // When a training ends Lightning removes WORLD_SIZE.
 void NoteRank(const RankFacts& found, ProcessModel* process) {
   const std::optional<RankFacts> before = std::exchange(process->rank, found);
@@ -99,6 +98,7 @@ void NoteRank(const RankFacts& found, ProcessModel* process) {
     process->rank->world_size = before->world_size;
 }
 
+// A look that found nothing to judge does not replace one that did.
 void NoteStartMethods(const Event& event, const StartMethodsSeen& seen, RunModel* model) {
   if (seen.look.root.empty() && model->start_methods) return;
   model->start_methods = {event.t, event.index, seen.look};
