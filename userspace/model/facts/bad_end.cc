@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include "absl/algorithm/container.h"
+
 namespace cowprof {
 namespace {
 
@@ -11,6 +13,11 @@ bool IsReplaced(const ProcessModel& process) {
   const int code = process.exit->code;
   if (process.framework == Framework::kCelery) return code == 155;
   return process.comm == "uwsgi" && (code == 17 || code == 30);
+}
+
+bool IsFromParent(const SignalSent& sent, const ProcessModel& process, const RunModel& model) {
+  const ProcessModel* parent = model.Find(process.parent);
+  return parent != nullptr && sent.sender == parent->id.pid;
 }
 
 }  // namespace
@@ -35,14 +42,39 @@ bool Failed(const ProcessModel& process) {
   return process.exit->code != 0 && process.is_worker() && !process.python.empty() && !IsReplaced(process);
 }
 
-// Process pools and supervisors end their workers by signals; SIGTERM, SIGINT and SIGHUP ask for an end.
+// Left out: slurmstepd and Ray's raylet, which kill for other reasons, too.
+bool IsFromOomDaemon(const SignalSent& sent) {
+  constexpr absl::string_view kDaemons[] = {"systemd-oomd", "earlyoom", "nohang", "oomd"};
+  return sent.code <= 0 && absl::c_linear_search(kDaemons, sent.sender_comm);
+}
+
+// gunicorn's master sends SIGABRT for nothing else (murder_workers(), gunicorn/arbiter.py), and SIGKILL a second later;
+// SIGKILL alone follows a request to end. A worker that can handle SIGABRT exits.
+bool IsGunicornTimeout(const ProcessModel& process, const RunModel& model) {
+  if (process.framework != Framework::kGunicorn) return false;
+  if (process.exit->signaled) {
+    const SignalSent* sent = KillingSignal(process).sent;
+    const bool by_parent = sent != nullptr && IsFromParent(*sent, process, model);
+    if (!by_parent || (sent->signal != SIGKILL && sent->signal != SIGABRT)) return false;
+  } else if (!Failed(process)) {
+    return false;
+  }
+  return absl::c_any_of(process.signals, [&](const Event& event) {
+    const auto* sent = event.As<SignalSent>();
+    return sent != nullptr && sent->signal == SIGABRT && IsFromParent(*sent, process, model);
+  });
+}
+
+// Process pools and supervisors end their workers by signals; SIGTERM, SIGINT and SIGHUP ask for an end, unless an OOM
+// daemon sent them.
 bool EndedBadly(const ProcessModel& process, const RunModel& model) {
   const Exit& exit = *process.exit;
   if (!exit.signaled) return Failed(process);
-  if (exit.signal == SIGTERM || exit.signal == SIGINT || exit.signal == SIGHUP) return false;
   const SignalSent* sent = KillingSignal(process).sent;
-  const ProcessModel* parent = model.Find(process.parent);
-  return exit.signal != SIGKILL || sent == nullptr || parent == nullptr || sent->sender != parent->id.pid;
+  if (sent != nullptr && IsFromOomDaemon(*sent)) return true;
+  if (exit.signal == SIGTERM || exit.signal == SIGINT || exit.signal == SIGHUP) return false;
+  return exit.signal != SIGKILL || sent == nullptr || !IsFromParent(*sent, process, model) ||
+         IsGunicornTimeout(process, model);
 }
 
 }  // namespace cowprof

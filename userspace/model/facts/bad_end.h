@@ -18,6 +18,10 @@ struct Killing {
 };
 Killing KillingSignal(const ProcessModel& process);
 
+// By an OOM killer in user space, such as earlyoom.
+bool IsFromOomDaemon(const SignalSent& sent);
+// Its gunicorn master ended it since it had not answered in time.
+bool IsGunicornTimeout(const ProcessModel& process, const RunModel& model);
 // By its exit code.
 bool Failed(const ProcessModel& process);
 bool EndedBadly(const ProcessModel& process, const RunModel& model);

@@ -197,8 +197,13 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
     found = OfDelivery(*delivery, model);
   }
   const auto [t, sent] = KillingSignal(process);
-  if (found.text.empty() && sent != nullptr && sent->code != SI_KERNEL)
-    found.text = absl::StrCat(" ", Sender(t, *sent, process, model));
+  if (found.text.empty() && sent != nullptr && sent->code != SI_KERNEL) {
+    found.text = absl::StrCat(" ", Sender(t, *sent, process, model),
+                              IsFromOomDaemon(*sent)               ? " as memory ran short"
+                              : !IsGunicornTimeout(process, model) ? ""
+                              : sent->signal == SIGKILL            ? " (gunicorn's timeout, not the OOM killer)"
+                                                                   : " (gunicorn's timeout)");
+  }
   if (sent != nullptr && found.cause.empty() && found.evidence.empty())
     found.evidence.push_back(absl::StrCat(SignalName(sent->signal), " came ", Sender(t, *sent, process, model)));
   found.text = absl::StrCat("killed by ", SignalName(process.exit->signal), found.text);
@@ -207,7 +212,11 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
 
 PostMortem Explained(const ProcessModel& process, const RunModel& model) {
   if (process.exit->signaled) return OfSignal(process, model);
-  if (Failed(process)) return {.text = absl::StrCat("exited unexpectedly with code ", process.exit->code)};
+  if (Failed(process)) {
+    return {.text = absl::StrCat(
+                "exited unexpectedly with code ", process.exit->code,
+                IsGunicornTimeout(process, model) ? " after SIGABRT from its parent (gunicorn's timeout)" : "")};
+  }
   return {.text = absl::StrCat("exit ", process.exit->code)};
 }
 

@@ -143,6 +143,51 @@ TEST_CASE("post-mortem: who sent the signal") {
   CHECK(IdsOf(story).empty());
 }
 
+TEST_CASE("post-mortem: OOM killers in user space end processes badly, by whatever signal") {
+  Story story(4);
+  story.Add({Sent(1, SIGTERM, 0, 812, "earlyoom"), Exited(1, SIGTERM), Sent(2, SIGKILL, 0, 0, "systemd-oomd"),
+             Exited(2, SIGKILL), Sent(3, SIGTERM, 0, 812, "slurmstepd"), Exited(3, SIGTERM),
+             // It had asked this one to end, which somebody else killed.
+             Sent(4, SIGTERM, 0, 812, "earlyoom"), Sent(4, SIGKILL, 0, 1000, "python3"), Exited(4, SIGKILL)});
+  CHECK(Of(story, 1).text == "killed by SIGTERM from earlyoom (pid 812) as memory ran short");
+  CHECK(Of(story, 1).badly);
+  CHECK(Of(story, 2).text == "killed by SIGKILL from systemd-oomd outside this container as memory ran short");
+  CHECK(Of(story, 2).badly);
+  CHECK(Of(story, 3).text == "killed by SIGTERM from slurmstepd (pid 812)");  // as at scancel or the limit of time
+  CHECK(!Of(story, 3).badly);
+  CHECK(Of(story, 4).text == "killed by SIGKILL from its parent");
+  CHECK(!Of(story, 4).badly);
+  CHECK(
+      HeadlineOf(story.run) ==
+      "2 of 4 workers ended badly: worker 1001 was killed by SIGTERM from earlyoom (pid 812) as memory ran short, and "
+      "1 more.");
+}
+
+TEST_CASE("post-mortem: gunicorn's timeout is neither the OOM killer nor the end of a server") {
+  Story story(6);
+  for (int index = 1; index <= 6; ++index) {
+    story.run.model.processes[index].python = "3.11.2";
+    story.run.model.processes[index].framework = Framework::kGunicorn;
+  }
+  story.run.model.processes[5].framework = Framework::kPool;
+  const Event by_itself = Sent(6, SIGABRT, kThreadKill, 1006);
+  story.Add({Sent(1, SIGABRT, 0, 1000), Sent(1, SIGKILL, 0, 1000), Exited(1, SIGKILL),
+             // Too slow when the server ended.
+             Sent(2, SIGTERM, 0, 1000), Sent(2, SIGKILL, 0, 1000), Exited(2, SIGKILL),
+             // It could handle SIGABRT; a class of workers that does not.
+             Sent(3, SIGABRT, 0, 1000), Exited(3, 1 << 8), Sent(4, SIGABRT, 0, 1000), Exited(4, SIGABRT),
+             Sent(5, SIGABRT, 0, 1000), Sent(5, SIGKILL, 0, 1000), Exited(5, SIGKILL), by_itself, Exited(6, SIGABRT)});
+  CHECK(Of(story, 1).text == "killed by SIGKILL from its parent (gunicorn's timeout, not the OOM killer)");
+  CHECK(Of(story, 1).badly);
+  CHECK(Of(story, 2).text == "killed by SIGKILL from its parent");
+  CHECK(!Of(story, 2).badly);
+  CHECK(Of(story, 3).text == "exited unexpectedly with code 1 after SIGABRT from its parent (gunicorn's timeout)");
+  CHECK(Of(story, 4).text == "killed by SIGABRT from its parent (gunicorn's timeout)");
+  CHECK(Of(story, 5).text == "killed by SIGKILL from its parent");
+  CHECK(!Of(story, 5).badly);
+  CHECK(Of(story, 6).text == "killed by SIGABRT from itself");
+}
+
 TEST_CASE("post-mortem: the OOM killer in a cgroup, and what it took") {
   Story story(1);
   story.Add({}, {{0, 0, 30'000}, {0, 0, 30'000}});
