@@ -1,5 +1,7 @@
 // Diagnosis of processes that fork while they have threads: what may happen in a child, not what did.
 #include <algorithm>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -52,9 +54,34 @@ std::string WhenSeen(const ForkHazardSeen& seen) {
   return absl::StrCat(std::max<int64_t>(1, absl::ToInt64Milliseconds(seen.delay)), " ms after a fork");
 }
 
+std::string AfterForkAdviceTo(int parent, const RunModel& model) {
+  for (const ProcessModel& child : model.processes) {
+    if (child.parent != parent || child.origin != Origin::kForked || child.execed) continue;
+    if (std::string advice = AfterForkAdvice(child, model); !advice.empty()) return advice;
+  }
+  return "";
+}
+
 std::string Processes(uint64_t count) { return count == 1 ? "a process" : absl::StrCat(count, " processes"); }
 
 }  // namespace
+
+std::string AfterForkAdvice(const ProcessModel& worker, const RunModel& model) {
+  const Framework framework = worker.framework.value_or(Framework::kFork);
+  const bool uwsgi = worker.comm == "uwsgi";
+  if (framework != Framework::kGunicorn && framework != Framework::kCelery && !uwsgi) return "";
+  // What a worker forks has the same frames, and may be started in another way.
+  const ProcessModel* server = model.Find(worker.parent);
+  const ProcessModel* above = server == nullptr || server->execed ? nullptr : model.Find(server->parent);
+  if (above != nullptr && (uwsgi ? above->comm == worker.comm : above->framework == worker.framework)) return "";
+  constexpr absl::string_view kIn = "Start threads, and make clients and loggers, after the fork: in ";
+  if (framework == Framework::kGunicorn) return absl::StrCat(kIn, "gunicorn's post_fork, or without --preload.");
+  if (framework == Framework::kCelery) {
+    return absl::StrCat(
+        kIn, "a handler of Celery's worker_process_init; or use --pool=threads or --pool=solo, which don't fork.");
+  }
+  return absl::StrCat(kIn, "a function with uWSGI's @postfork, or with lazy-apps = true.");
+}
 
 Diagnosis ForkHazards(const Facts& facts) {
   std::vector<Found> all;
@@ -83,6 +110,10 @@ Diagnosis ForkHazards(const Facts& facts) {
         absl::StrCat("the same may be so of ", all.size() - 1, " more of its processes that fork"));
   for (const Hazard& hazard : worst.hazards)
     diagnosis.advice.insert(diagnosis.advice.end(), hazard.advice.begin(), hazard.advice.end());
+  if (std::string advice = AfterForkAdviceTo(worst.process->index, facts.model); !advice.empty()) {
+    diagnosis.advice.push_back(std::move(advice));
+    return diagnosis;
+  }
   const bool judged = facts.model.start_methods && facts.model.start_methods->index == worst.process->index;
   diagnosis.advice.push_back(OtherStartMethods(judged ? StartMethodsSentence(facts.model.start_methods->look) : ""));
   return diagnosis;

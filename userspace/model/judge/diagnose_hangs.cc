@@ -2,12 +2,14 @@
 // found: model/judge/hangs.h has the rules.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/hang_format.h"
@@ -36,6 +38,21 @@ std::string SinceText(const ProcessModel& process, const Hang& hang) {
       absl::StrCat(HungName(process), " was found at ", HumanDuration(process.hangs_at), " of the recording");
   if (since <= absl::ZeroDuration()) return absl::StrCat(found, "; it may have waited before the recording began");
   return absl::StrCat(found, "; it began to wait at ", HumanDuration(since), " at the earliest");
+}
+
+// What helps against this hang. Workers of a server can't be started by spawn.
+void AddAdvice(const ProcessModel& process, const Hang& hang, const RunModel& model, Diagnosis* diagnosis) {
+  if (hang.fix.empty()) return;
+  std::string fix = Printable(hang.fix, 600);
+  const std::string after_fork = hang.kind == HangKind::kDeadlock ? "" : AfterForkAdvice(process, model);
+  if (!after_fork.empty()) {
+    for (const char* end : {"; or start workers by spawn or forkserver", ", or start workers by spawn or forkserver"})
+      fix = std::string(absl::StripSuffix(fix, end));
+  }
+  for (std::string advice : {Sentence(std::move(fix)), after_fork}) {
+    if (!advice.empty() && !absl::c_linear_search(diagnosis->advice, advice))
+      diagnosis->advice.push_back(std::move(advice));
+  }
 }
 
 void AddEvidence(const ProcessModel& process, Diagnosis* diagnosis) {
@@ -68,9 +85,7 @@ Diagnosis ForkHang(const Facts& facts) {
         std::string text = absl::StrCat("meanwhile ", VictimText(victim));
         if (!absl::c_linear_search(victims, text)) victims.push_back(std::move(text));
       }
-      if (hang.fix.empty()) continue;
-      std::string advice = Sentence(Printable(hang.fix, 600));
-      if (!absl::c_linear_search(diagnosis.advice, advice)) diagnosis.advice.push_back(std::move(advice));
+      AddAdvice(process, hang, facts.model, &diagnosis);
     }
   }
   if (hung.empty()) return {};

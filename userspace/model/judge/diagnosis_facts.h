@@ -194,6 +194,9 @@ Diagnosis ShmFullDeath(const Facts& facts);  // "shm-full", from the processes t
 // diagnose_start.cc
 Diagnosis CouldNotPickle(const Facts& facts);  // "pickle-failure"
 // diagnose_fork.cc
+// Where a server makes what a fork would harm: its workers, such as `worker`, can't be started in another way. "": it
+// is not a worker of such a server.
+std::string AfterForkAdvice(const ProcessModel& worker, const RunModel& model);
 Diagnosis ForkHazards(const Facts& facts);
 // diagnose_hangs.cc
 Diagnosis ForkHang(const Facts& facts);

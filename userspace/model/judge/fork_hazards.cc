@@ -158,6 +158,12 @@ void AddOpenCv(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
                                "on the thread that calls it."}});
 }
 
+bool RunsEventLoop(const HazardThread* thread) {
+  return absl::c_any_of(thread->stack, [](const Frame& frame) {
+    return absl::EndsWith(frame.file, "/asyncio/base_events.py") && absl::EndsWith(frame.function, "run_forever");
+  });
+}
+
 void AddThreads(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
   const auto own = Those(seen, [](const HazardThread& thread) { return thread.python && !IsHelper(thread); });
   if (own.empty()) return;
@@ -171,8 +177,15 @@ void AddThreads(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
        .confidence = 0.3,
        .what = absl::StrCat(own.size(), own.size() == 1 ? " other Python thread: " : " other Python threads: ",
                             absl::StrJoin(names, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : ""),
-       .effect = "a lock that such a thread holds at a fork stays locked in the child",
+       .effect =
+           "a child that waits for the work of such a thread, or for a lock that it holds at a fork, may wait for "
+           "ever",
        .advice = {"Start the workers before such threads."}});
+  // As fsspec's, whose file systems hand all work to it.
+  if (absl::c_any_of(own, RunsEventLoop)) {
+    found->back().advice.push_back(
+        "In the child, make anew the clients and file systems whose event loop such a thread runs.");
+  }
 }
 
 }  // namespace

@@ -105,6 +105,38 @@ TEST_CASE("several that hang are one diagnosis", "[hangs]") {
   CHECK(found.advice.size() == 1);
 }
 
+TEST_CASE("what hangs in a server's worker is made after the fork: its workers can't be spawned", "[hangs]") {
+  Hang hang = HangOf(1);
+  const std::string lock = "Start the workers before the threads that take this lock.";
+  hang.fix += "; or start workers by spawn or forkserver";
+  const auto advice = [&](Framework framework, const std::string& comm = "python3", int hung = 1) {
+    Run run = Recorded({}, 1);
+    Append({.t = absl::Seconds(5), .events = {Started(2, 1)}, .processes = {RowWithCopies(2, 0)}}, &run);
+    for (ProcessModel& process : run.model.processes) {
+      process.framework = framework;
+      process.comm = comm;
+    }
+    Append({.t = absl::Seconds(6), .events = {Seen(hung, {hang}, absl::Seconds(6))}}, &run);
+    return DiagnosesOf(run)[0].advice;
+  };
+  const std::string spawn =
+      "Start the workers before the threads that take this lock; or start workers by spawn or forkserver.";
+  CHECK(advice(Framework::kPool) == std::vector<std::string>{spawn});
+  CHECK(
+      advice(Framework::kGunicorn) ==
+      std::vector<std::string>{lock,
+                               "Start threads, and make clients and loggers, after the fork: in gunicorn's post_fork, "
+                               "or without --preload."});
+  CHECK(absl::StrContains(advice(Framework::kCelery).at(1), "worker_process_init"));
+  CHECK(absl::StrContains(advice(Framework::kFork, "uwsgi").at(1), "@postfork"));
+  // A process that a worker forked itself has the server's frames, too.
+  CHECK(advice(Framework::kGunicorn, "gunicorn", 2) == std::vector<std::string>{spawn});
+  CHECK(advice(Framework::kFork, "uwsgi", 2) == std::vector<std::string>{spawn});
+  hang.kind = HangKind::kDeadlock;
+  hang.fix = "take the locks in the same order everywhere";
+  CHECK(advice(Framework::kGunicorn) == std::vector<std::string>{"Take the locks in the same order everywhere."});
+}
+
 TEST_CASE("a hang is one alert, over when it goes on or ends, and a replay says the same", "[hangs]") {
   LiveAndReplay both({.page_bytes = 4096});
   both.Tick(First(2));

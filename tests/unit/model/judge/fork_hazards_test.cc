@@ -145,6 +145,30 @@ TEST_CASE("fork-hazard: an import, CUDA, OpenCV's pool, threads that merely exis
   CHECK(mild.confidence < 0.5);
 }
 
+TEST_CASE("fork-hazard: a thread with an event loop takes the clients that hand it work along", "[fork_hazard]") {
+  const Frame forever = {"/usr/lib/python3.11/asyncio/base_events.py", "BaseEventLoop.run_forever", 607};
+  const Diagnosis found = HazardIn(Forking(Seen({Python(1001, "fsspecIO", {forever})})));
+  CHECK(absl::EndsWith(
+      found.summary,
+      ": a child that waits for the work of such a thread, or for a lock that it holds at a fork, may wait for ever."));
+  CHECK(found.advice.at(1) ==
+        "In the child, make anew the clients and file systems whose event loop such a thread runs.");
+  // Neither a thread without a loop nor one of the program's own that is called so.
+  CHECK_FALSE(absl::StrContains(TextOf(HazardIn(Forking(Seen({Python(1001, "metrics")})))), "anew the clients"));
+  const Frame own = {"/srv/loop.py", "run_forever", 7};
+  CHECK_FALSE(absl::StrContains(TextOf(HazardIn(Forking(Seen({Python(1001, "own", {own})})))), "anew the clients"));
+}
+
+TEST_CASE("fork-hazard: a server's workers can't be spawned", "[fork_hazard]") {
+  Run run = Forking(Seen({Python(1001, "stats-thread")}, {Held(1001)}));
+  for (ProcessModel& process : run.model.processes) process.framework = Framework::kGunicorn;
+  CHECK(absl::StrContains(HazardIn(run).advice.back(), "gunicorn's post_fork"));
+  CHECK_FALSE(absl::StrContains(TextOf(HazardIn(run)), "spawn"));
+  // A worker that has a Pool of its own.
+  run.model.processes[1].framework = Framework::kPool;
+  CHECK(absl::StrContains(HazardIn(run).advice.back(), "spawn or forkserver"));
+}
+
 TEST_CASE("no fork-hazard by what every program has", "[fork_hazard]") {
   CHECK(IdsOf(Forking(Seen({}))) == Ids{"clean"});
   CHECK(IdsOf(Forking(Seen({Feeder(1001)}))) == Ids{"clean"});
