@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -31,7 +32,15 @@ std::string FormatCause(const std::string& cause, const ProcessModel& process) {
 std::string FormatTopContributor(const Alert& alert, const RunModel& model) {
   const ProcessModel* process = ProcessOf(alert, model);
   if (process == nullptr && alert.cause == kSharedMemory) return "what grows is shared memory, in /dev/shm";
-  if (process == nullptr) return alert.cause.empty() ? "what grows is outside the recorded processes" : "";
+  if (process == nullptr && !alert.cause.empty()) return "";
+  if (process == nullptr) {
+    // The driver's pages are in no process's figures; whether a cgroup counts them was not tried.
+    const bool cuda = absl::c_any_of(model.fork_hazards, [](const auto& seen) { return seen.second.last.cuda; });
+    return absl::StrCat("what grows is outside the recorded processes",
+                        cuda && alert.kind == LimitKind::kHost
+                            ? ", or pinned memory (pin_memory=True, prefetch_factor), which counts for none of them"
+                            : "");
+  }
   const std::string name = process->index == 0 ? absl::StrCat("target ", process->id.pid) : NameOf(*process, model);
   return absl::StrCat(name, " grows most: ", FormatCause(alert.cause, *process));
 }

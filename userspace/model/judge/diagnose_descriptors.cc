@@ -73,8 +73,8 @@ Diagnosis FdExhaustion(const Facts& facts) {
       "Do not keep tensors that came from workers: clone what you collect over an epoch (or turn it into numpy or "
       "numbers), so that the shared one is freed.",
       "Raise the limit: ulimit -n 65536 before the start, docker run --ulimit nofile=65536.",
-      "Or call torch.multiprocessing.set_sharing_strategy('file_system'): it keeps no descriptors, but leaves names in "
-      "/dev/shm behind when a run is killed."};
+      "Or call torch.multiprocessing.set_sharing_strategy('file_system'): it keeps no descriptors, but as many "
+      "mappings (up to vm.max_map_count), and leaves names in /dev/shm behind when a run is killed."};
   return diagnosis;
 }
 

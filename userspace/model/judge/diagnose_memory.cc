@@ -238,7 +238,7 @@ Diagnosis FileBacked(const Facts& facts) {
       growth.empty() && !StillGrows(facts) && facts.findings.forecast.first_limit < 0
           ? "Nothing to do: what grows is the resident size"
           : "The resident size grows",
-      ", by pages of mapped files", facts.native() ? "" : " (numpy.memmap, Arrow, safetensors)", ": ",
+      ", by pages of mapped files", facts.native() ? "" : " (numpy.memmap, LMDB, Arrow, safetensors)", ": ",
       growers.size() == 1
           ? absl::StrCat(HumanBytes(growers[0].bytes), " in 1 process")
           : absl::StrCat("up to ", HumanBytes(MostOf(growers)), " in each of ", growers.size(), " processes"),
@@ -246,8 +246,8 @@ Diagnosis FileBacked(const Facts& facts) {
       growth.empty() ? "" : " ", growth);
   AddGrowers(std::move(growers), &diagnosis);
   diagnosis.advice = {
-      "Judge by private memory or PSS instead of RSS; in a cgroup such pages count as usage, but are reclaimed before "
-      "anything is killed."};
+      "Judge by private memory or PSS instead of RSS; in a cgroup such pages count as usage, but the kernel reclaims "
+      "them before it kills anything. Kubernetes' evictions count those that are read again and again (active_file)."};
   return diagnosis;
 }
 

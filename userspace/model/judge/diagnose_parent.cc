@@ -63,7 +63,8 @@ Diagnosis ParentUnshare(const Facts& facts) {
       facts.native()
           ? "Every page that the parent writes while a child lives is copied once: keep room for that, shorten the time "
             "for which children live, or let them work while few writes come in. A server that forks to save a snapshot "
-            "(redis: BGSAVE, BGREWRITEAOF) needs up to twice its memory while the child lives."
+            "(redis: BGSAVE, BGREWRITEAOF) needs up to twice its memory while the child lives; where its fork fails "
+            "with \"Cannot allocate memory\", vm.overcommit_memory=1 allows it."
       : freed
           ? "Release them before the fork, or not at all: while a worker lives, the memory stays allocated, and the parent "
             "copies what it releases."

@@ -26,8 +26,8 @@ struct PostMortem {
   std::string cause;  // id of the diagnosis that explains it; "": none does
   std::string text;   // "killed by SIGKILL: the OOM killer, limit of cgroup /job"
   std::vector<std::string> evidence;
-  // Not as its program ends processes: by exit 0, SIGTERM and the like, or SIGKILL from the parent, unless an OOM daemon
-  // sent it or gunicorn's timeout was over.
+  // Not as its program ends processes: by exit 0, SIGTERM and the like, or SIGKILL from the parent. An OOM daemon's
+  // signals, and those of gunicorn's timeout, are a bad end.
   bool badly = false;
   std::optional<FatalSignal> sent;
   bool operator==(const PostMortem&) const = default;

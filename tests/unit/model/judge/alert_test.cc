@@ -686,6 +686,28 @@ TEST_CASE("memory of somebody else has no culprit") {
   CHECK(alerts[0].index == -1);
   CHECK(alerts[0].cause.empty());
   CHECK(absl::StrContains(alerts[0].text, "outside the recorded processes"));
+  CHECK_FALSE(absl::StrContains(alerts[0].text, "pinned"));
+}
+
+TEST_CASE("the host's memory may be pinned for CUDA, which is nobody's") {
+  RunModel model;
+  model.processes = {{.index = 0, .role = Role::kParent}};
+  model.fork_hazards[0].last.cuda = true;
+  Alert alert = {
+      .rule = AlertRule::kEta, .kind = LimitKind::kHost, .limit = 1000, .used = 500, .eta = absl::Seconds(9)};
+  const auto text = [&] { return AlertText(alert, 10, std::nullopt, model); };
+  CHECK(absl::EndsWith(text(),
+                       "; what grows is outside the recorded processes, or pinned memory (pin_memory=True, "
+                       "prefetch_factor), which counts for none of them"));
+  alert.kind = LimitKind::kCgroupV2;  // whether that counts them is not known
+  CHECK(absl::EndsWith(text(), "; what grows is outside the recorded processes"));
+  alert.kind = LimitKind::kHost;
+  model.fork_hazards[0].last.cuda = false;
+  CHECK(absl::EndsWith(text(), "; what grows is outside the recorded processes"));
+  model.fork_hazards[0].last.cuda = true;
+  alert.index = 0;  // the target grows
+  alert.cause = "new-memory";
+  CHECK_FALSE(absl::StrContains(text(), "pinned"));
 }
 
 }  // namespace cowprof

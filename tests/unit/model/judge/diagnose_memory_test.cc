@@ -324,6 +324,11 @@ TEST_CASE("memory: mapped files are no leak, and no private memory is a mapped f
   const auto import = [](double t) { return t < 0.1 ? 8 + 1040 * t : 112; };
   CHECK(IdsOf(Recorded({{.new_mib = import, .file_mib = import}})) == Ids{"clean"});
   CHECK(IdsOf(Recorded({{.new_mib = import, .file_mib = import, .command = kSpawned}}, BigParent())) == Ids{"clean"});
+  const Diagnosis alone = DiagnosesOf(Recorded({{.file_mib = Line(8, 200)}}))[0];
+  CHECK(absl::StrContains(alone.summary, "(numpy.memmap, LMDB, Arrow, safetensors)"));
+  CHECK(absl::EndsWith(alone.advice[0],
+                       "before it kills anything. Kubernetes' evictions count those that are read again "
+                       "and again (active_file)."));
   // Beside a limit that will be met, the sentence begins with that.
   const Worker reads = {.file_mib = Line(8, 200), .end = kSeconds + 1};
   const Diagnosis beside = DiagnosesOf(Recorded({reads}, {}, Line(15'000, 23'000)))[0];

@@ -306,6 +306,7 @@ TEST_CASE("descriptors: near their limit in any process where they rose, or by t
   REQUIRE(IdsOf(worker) == Ids{"fd-exhaustion"});
   CHECK(DiagnosesOf(worker)[0].pids == std::vector<pid_t>{101});
   CHECK(absl::StrContains(TextOf(DiagnosesOf(worker)[0]), "at least 1 of them are torch tensors"));
+  CHECK(absl::StrContains(DiagnosesOf(worker)[0].advice.back(), "as many mappings (up to vm.max_map_count)"));
   CHECK(absl::StrContains(DiagnosesOf(worker)[0].summary, "The worker 101 used up to 90 % of its file descriptors: "));
   // It has a limit of its own, and nobody knows which.
   CHECK(IdsOf(model(10, 3000)).empty());

@@ -127,6 +127,7 @@ TEST_CASE("native code: of a parent that copies itself, what made most of its co
   parent.copy_sites[0] = {0, 0, kCopies, kCopies / 100, kCopies * 100};
   CHECK(DiagnosesOf(run)[0].id == "parent-unshare");
   CHECK(absl::EndsWith(HeadlineOf(run), "; about 100 % of it in dictSetVal (redis-server)."));
+  CHECK(absl::StrContains(DiagnosesOf(run)[0].advice[0], "vm.overcommit_memory=1"));
 }
 
 TEST_CASE("native code: names are made printable and cut") {
