@@ -95,7 +95,8 @@ class EpollServer : public HttpServer {
     epoll_event events[kMaxConnections + 1];
     const int count = epoll_wait(epoll_.fd(), events, std::size(events), 0);
     for (int i = 0; i < count; ++i) {
-      const auto found = connections_.find(events[i].data.u64);
+      const uint64_t number = events[i].data.u64;  // epoll_event is packed: a reference into it may be misaligned
+      const auto found = connections_.find(number);
       if (found == connections_.end()) continue;
       if (!Continue(found->first, &found->second)) connections_.erase(found);
     }
