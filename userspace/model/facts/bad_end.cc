@@ -20,6 +20,16 @@ bool IsFromParent(const SignalSent& sent, const ProcessModel& process, const Run
   return parent != nullptr && sent.sender == parent->id.pid;
 }
 
+bool AsksForEnd(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
+
+// A handler may end it with any code.
+bool WasAskedToEnd(const ProcessModel& process) {
+  return AsksForEnd(process.exit->code - 128) || absl::c_any_of(process.signals, [](const Event& event) {
+           const auto* sent = event.As<SignalSent>();
+           return sent != nullptr && AsksForEnd(sent->signal);
+         });
+}
+
 }  // namespace
 
 Killing KillingSignal(const ProcessModel& process) {
@@ -72,9 +82,17 @@ bool EndedBadly(const ProcessModel& process, const RunModel& model) {
   if (!exit.signaled) return Failed(process);
   const SignalSent* sent = KillingSignal(process).sent;
   if (sent != nullptr && IsFromOomDaemon(*sent)) return true;
-  if (exit.signal == SIGTERM || exit.signal == SIGINT || exit.signal == SIGHUP) return false;
+  if (AsksForEnd(exit.signal)) return false;
   return exit.signal != SIGKILL || sent == nullptr || !IsFromParent(*sent, process, model) ||
          IsGunicornTimeout(process, model);
+}
+
+// A target may be any program: what its codes mean is known of Python, and above 128, where a shell passes on the
+// signal that killed its child.
+bool TrainerFailed(const ProcessModel& process) {
+  const Exit& exit = *process.exit;
+  if (exit.signaled || exit.code == 0 || WasAskedToEnd(process)) return false;
+  return process.role == Role::kRank || (process.index == 0 && (!process.python.empty() || exit.code > 128));
 }
 
 }  // namespace cowprof

@@ -25,6 +25,8 @@ bool IsGunicornTimeout(const ProcessModel& process, const RunModel& model);
 // By its exit code.
 bool Failed(const ProcessModel& process);
 bool EndedBadly(const ProcessModel& process, const RunModel& model);
+// Of the target or a rank, by its exit code, unless it was asked to end.
+bool TrainerFailed(const ProcessModel& process);
 
 }  // namespace cowprof
 

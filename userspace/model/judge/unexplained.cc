@@ -5,8 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "model/facts/bad_end.h"
+#include "model/facts/roles.h"
 #include "model/format.h"
 #include "model/judge/launcher_ends.h"
 #include "model/judge/native_code.h"
@@ -167,40 +170,87 @@ std::string StandingSentence(const std::vector<const Alert*>& standing) {
   return absl::StrCat("Alert at ", HumanDuration((*first)->t), ": ", Printable((*first)->text, 1000), ".");
 }
 
+// "trainer", "parent"; of what has no workers itself, such as a shell above them: "target".
+absl::string_view TargetWord(const ProcessModel& target, const Findings& findings) {
+  if (!target.leads) return "target";
+  return findings.trains ? "trainer" : "parent";
+}
+
+// Of a target that is not a launcher, if it ended badly.
+std::optional<LauncherEnd> TargetEnd(const RunModel& model, const Findings& findings) {
+  const ProcessModel* const target = model.target();
+  if (target == nullptr || !target->ended || !target->exit || LaunchersOf(model).contains(0)) return std::nullopt;
+  if (!findings.EndOf(*target).badly && !TrainerFailed(*target)) return std::nullopt;
+  return LauncherEnd{target, findings.EndOf(*target).text};
+}
+
+// Of workers, or of ranks.
+struct BadEnds {
+  uint64_t all = 0, bad = 0;
+  const ProcessModel* first = nullptr;  // of those that are listed
+
+  void Add(const ProcessModel& process) {
+    ++bad;
+    if (first == nullptr || *process.ended < *first->ended) first = &process;
+  }
+  // "2 of 34 workers ended badly: worker 4711 was killed by SIGSEGV, and 1 more."
+  std::string Text(absl::string_view noun, const RunModel& model, const Findings& findings) const {
+    std::string text = absl::StrCat(bad, " of ", Plural(all, noun), " ended badly");
+    if (first != nullptr) {
+      const bool rank = first->role == Role::kRank;
+      absl::StrAppend(&text, ": ",
+                      rank ? absl::StrCat(LabelOf(*first, model), " (pid ", first->id.pid, ")") : NameOf(*first),
+                      first->exit->signaled ? " was " : " ",
+                      rank && !first->exit->signaled ? absl::StrCat("ended with exit ", first->exit->code)
+                                                     : findings.EndOf(*first).text,
+                      bad > 1 ? absl::StrCat(", and ", bad - 1, " more") : "");
+    }
+    return absl::StrCat(text, ".");
+  }
+};
+
 }  // namespace
 
 std::string EndsSentence(const RunModel& model, const Findings& findings) {
-  const std::vector<LauncherEnd> launchers = LauncherEndsIn(model, findings);
-  uint64_t bad = 0, together = 0;
-  std::string first;
-  std::optional<absl::Duration> first_ended;
-  for (const auto& [index, end] : findings.ends) {
-    const ProcessModel* process = model.Find(index);
-    if (process == nullptr || !(process->is_worker() || process->role == Role::kRank)) continue;
-    if (!launchers.empty() && EndedTogether(*process, launchers.front(), findings)) {
+  std::vector<LauncherEnd> heads = LauncherEndsIn(model, findings);
+  if (std::optional<LauncherEnd> target = TargetEnd(model, findings)) heads.push_back(*std::move(target));
+  const ProcessModel* const head = heads.empty() ? nullptr : heads.front().process;
+  BadEnds workers = {.all = findings.workers.processes}, ranks;
+  uint64_t together = 0;
+  for (const ProcessModel& process : model.processes) {
+    ranks.all += process.role == Role::kRank;
+    BadEnds& ends = process.role == Role::kRank ? ranks : workers;
+    if (!process.ended || !(process.is_worker() || process.role == Role::kRank)) continue;
+    if (head != nullptr && EndedTogether(process, heads.front(), findings)) {
       ++together;
-      continue;
+    } else if (findings.EndOf(process).badly || (process.exit && TrainerFailed(process))) {
+      ends.Add(process);
     }
-    if (!end.badly || !process->is_worker()) continue;
-    if (bad++ == 0) first = absl::StrCat(NameOf(*process), process->exit->signaled ? " was " : " ", end.text);
-    first_ended = std::min(first_ended.value_or(*process->ended), *process->ended);
   }
-  const uint64_t listed = bad;
-  for (const ProcessModel& row : model.ended_aggregates) bad += row.is_worker() ? row.bad_ends : 0;
-  const std::string of_workers =
-      bad == 0 ? ""
-               : absl::StrCat(bad, " of ", Plural(findings.workers.processes, "worker"), " ended badly",
-                              listed == 0 ? "" : absl::StrCat(": ", first),
-                              listed > 0 && bad > 1 ? absl::StrCat(", and ", bad - 1, " more") : "", ".");
-  if (launchers.empty()) return of_workers;
-  const ProcessModel& launcher = *launchers.front().process;
-  const std::string of_launcher = absl::StrCat(
-      "The ", NameOf(launcher, model), launcher.exit->signaled ? " was " : " ended with ", launchers.front().text,
-      together == 0 ? "" : absl::StrCat(", and ", together, together == 1 ? " process" : " processes", " with it"),
-      ".");
-  if (of_workers.empty()) return of_launcher;
-  return first_ended && *first_ended < *launcher.ended ? absl::StrCat(of_workers, " ", of_launcher)
-                                                       : absl::StrCat(of_launcher, " ", of_workers);
+  for (const ProcessModel& row : model.ended_aggregates) workers.bad += row.is_worker() ? row.bad_ends : 0;
+  std::vector<std::pair<absl::Duration, std::string>> told;
+  if (head != nullptr) {
+    const bool launcher = LaunchersOf(model).contains(head->index);
+    told.emplace_back(
+        *head->ended,
+        absl::StrCat(
+            "The ", launcher ? NameOf(*head, model) : absl::StrCat(TargetWord(*head, findings), " ", head->id.pid),
+            head->exit->signaled ? " was " : " ended with ", heads.front().text,
+            together == 0 ? ""
+                          : absl::StrCat(", and ", together, together == 1 ? " process" : " processes", " with it"),
+            "."));
+    // It passes on what happened to its workers.
+    const bool passed_on =
+        !launcher && !head->exit->signaled && workers.first != nullptr && *workers.first->ended <= *head->ended;
+    if (passed_on) told.clear();
+  }
+  for (const auto& [ends, noun] : {std::pair(&ranks, "rank"), std::pair(&workers, "worker")}) {
+    if (ends->bad == 0) continue;
+    told.emplace_back(ends->first == nullptr ? absl::InfiniteDuration() : *ends->first->ended,
+                      ends->Text(noun, model, findings));
+  }
+  absl::c_stable_sort(told, [](const auto& a, const auto& b) { return a.first < b.first; });
+  return absl::StrJoin(told, " ", [](std::string* out, const auto& one) { out->append(one.second); });
 }
 
 std::string Unexplained(const Facts& facts) {

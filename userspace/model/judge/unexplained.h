@@ -8,9 +8,9 @@
 
 namespace cowprof {
 
-// "2 of 34 workers ended badly: worker 4711 was killed by SIGSEGV, and 1 more."; "": none did. Of a launcher that ended
-// badly: "The launcher 4700 was killed by SIGKILL from bash (pid 77), and 6 processes with it.", before the workers'
-// sentence or after it, as it happened.
+// "2 of 34 workers ended badly: worker 4711 was killed by SIGSEGV, and 1 more."; of the first of them. The same of ranks,
+// and of a launcher, or a target without ranks: "The trainer 4700 was killed by SIGKILL from bash (pid 77), and 6
+// processes with it." In the order in which it happened. "": all ended well.
 std::string EndsSentence(const RunModel& model, const Findings& findings);
 
 // Returns a sentence about the worst of what is unexplained: a bad end, a process that copied more than noise, workers

@@ -178,6 +178,18 @@ TEST_CASE("a launcher's error status counts only if its ranks did not end first;
   CHECK_FALSE(absl::StrContains(asked.headline, "launcher"));
 }
 
+TEST_CASE("ranks that ended badly before their launcher are counted, the first is named") {
+  const Job killed({Sent(2, kT, kStranger), Exited(2, SIGKILL, kT), Sent(1, kT + kMs, kLauncher, SIGTERM),
+                    Exited(1, SIGTERM, kT + kMs), Exited(0, 1 << 8, kT + 2 * kMs)});
+  CHECK(killed.headline == "1 of 2 ranks ended badly: rank 1 (pid 1002) was killed by SIGKILL from bash (pid 4242).");
+  const Job failed({Exited(1, 1 << 8, kT), Exited(2, 3 << 8, kT - kMs), Exited(0, 1 << 8, kT + kMs)});
+  CHECK(failed.headline == "2 of 2 ranks ended badly: rank 1 (pid 1002) ended with exit 3, and 1 more.");
+  // As they were asked to, or by their launcher.
+  const Job asked({Sent(1, kT, kLauncher, SIGTERM), Exited(1, 1 << 8, kT), Sent(2, kT, kLauncher),
+                   Exited(2, SIGKILL, kT), Exited(0, 0, kT + kMs)});
+  CHECK_FALSE(absl::StrContains(asked.headline, "ended badly"));
+}
+
 TEST_CASE("a rank that was recorded apart ended with the launcher of another recording of the same boot") {
   const std::vector<Event> ends = {Sent(0, kT, kStranger), Exited(0, SIGKILL, kT + kMs), Sent(1, kT, kStranger),
                                    Exited(1, SIGKILL, kT)};

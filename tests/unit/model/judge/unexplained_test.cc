@@ -1,9 +1,12 @@
 // What is said of copies that no diagnosis is about, and of those that the parent or the kernel makes.
 #include "model/judge/unexplained.h"
 
+#include <signal.h>
+
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "builders.h"
@@ -50,6 +53,51 @@ TEST_CASE("unexplained: where inherited objects were released") {
   for (ProcessModel& process : native.model.processes) process.python = "";
   CHECK(absl::EndsWith(HeadlineOf(native), "22 % pymalloc's bookkeeping."));
   CHECK(absl::EndsWith(HeadlineOf(Recorded({}, {{Cause::kHash, kCopies}})), "100 % cached hashes."));
+}
+
+TEST_CASE(
+    "unexplained: a target that ended badly is never well, and comes first unless it passes on what a worker did") {
+  const absl::Duration t = absl::Seconds(1);
+  const auto run_of = [&](const std::vector<Event>& ends, const ByCause& worker = {}) {
+    Run run = Recorded({}, worker);
+    Append({.t = 2 * t, .events = ends}, &run);
+    return run;
+  };
+  const auto of = [&](const std::vector<Event>& ends) { return HeadlineOf(run_of(ends)); };
+  const auto sent = [&](int index, int signal) {
+    return Event{.t = t,
+                 .index = index,
+                 .what = SignalSent{.signal = signal, .code = SI_USER, .sender = 812, .sender_comm = "systemd-oomd"}};
+  };
+  CHECK(of({Exited(0, SIGSEGV, t)}) == "The parent 1000 was killed by SIGSEGV.");
+  CHECK(IdsOf(run_of({Exited(0, SIGSEGV, t)})).empty());
+  CHECK(of({Exited(0, 1 << 8, t)}) == "The parent 1000 ended with exit 1.");
+  CHECK(of({sent(0, SIGKILL), sent(1, SIGKILL), Exited(1, SIGKILL, t), Exited(0, SIGKILL, t)}) ==
+        "The parent 1000 was killed by SIGKILL from systemd-oomd (pid 812), and 1 process with it.");
+  CHECK(of({Exited(1, SIGSEGV, t), Exited(0, 1 << 8, 2 * t)}) ==
+        "1 of 1 worker ended badly: worker 1001 was killed by SIGSEGV.");
+  CHECK(of({Exited(1, SIGSEGV, t), Exited(0, SIGABRT, 2 * t)}) ==
+        "1 of 1 worker ended badly: worker 1001 was killed by SIGSEGV. The parent 1000 was killed by SIGABRT.");
+  CHECK(absl::StartsWith(HeadlineOf(run_of({Exited(0, 1 << 8, t)}, {{Cause::kRefcount, kCopies}})),
+                         "The parent 1000 ended with exit 1. Reading Python objects duplicated 100.0 MiB"));
+  // It was asked to end, or said so.
+  for (const std::vector<Event>& ends : {std::vector{Exited(0, SIGTERM, t)},
+                                         {sent(0, SIGINT), Exited(0, 1 << 8, t)},
+                                         {Exited(0, (128 + SIGINT) << 8, t)}}) {
+    CHECK(absl::StartsWith(of(ends), "Nothing to do: "));
+  }
+  // What a code means is not known of other programs, unless it is a shell's word for a signal.
+  const auto of_other = [&](int status) {
+    Run run = run_of({Exited(0, status, t)});
+    run.model.processes[0].python.clear();
+    run.model.processes[0].leads = false;
+    return HeadlineOf(run);
+  };
+  CHECK(absl::StartsWith(of_other(1 << 8), "Nothing to do: "));
+  CHECK(of_other((128 + SIGSEGV) << 8) == "The target 1000 ended with exit 139.");
+  Run trainer = run_of({Exited(0, SIGABRT, t)});
+  trainer.model.processes[1].framework = Framework::kDataLoader;
+  CHECK(HeadlineOf(trainer) == "The trainer 1000 was killed by SIGABRT.");
 }
 
 TEST_CASE("unexplained: what a process copied before it called exec is gone") {
