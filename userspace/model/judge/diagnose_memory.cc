@@ -233,9 +233,9 @@ Diagnosis FileBacked(const Facts& facts) {
   }
   if (growers.empty()) return {};
   Diagnosis diagnosis = {.id = "file-backed", .confidence = 0.6, .harm = Harm::kNone};
-  const std::string growth = GrowthOfOthers(facts);
+  const std::string growth = GrowthOfOthers(facts), own = OwnOfWorkers(facts);
   diagnosis.summary = absl::StrCat(
-      growth.empty() && !StillGrows(facts) && facts.findings.forecast.first_limit < 0
+      growth.empty() && own.empty() && !StillGrows(facts) && facts.findings.forecast.first_limit < 0
           ? "Nothing to do: what grows is the resident size"
           : "The resident size grows",
       ", by pages of mapped files", facts.native() ? "" : " (numpy.memmap, LMDB, Arrow, safetensors)", ": ",
@@ -243,7 +243,7 @@ Diagnosis FileBacked(const Facts& facts) {
           ? absl::StrCat(HumanBytes(growers[0].bytes), " in 1 process")
           : absl::StrCat("up to ", HumanBytes(MostOf(growers)), " in each of ", growers.size(), " processes"),
       ". They are page cache, shared by all that map the file, and reclaimed when memory is needed: not a leak.",
-      growth.empty() ? "" : " ", growth);
+      own.empty() ? "" : " ", own, growth.empty() ? "" : " ", growth);
   AddGrowers(std::move(growers), &diagnosis);
   diagnosis.advice = {
       "Judge by private memory or PSS instead of RSS; in a cgroup such pages count as usage, but the kernel reclaims "

@@ -8,6 +8,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "model/facts/ended_aggregate.h"
 #include "model/format.h"
 #include "model/judge/blame.h"
 #include "model/judge/diagnosis_facts.h"
@@ -21,21 +23,42 @@ namespace {
 
 constexpr size_t kMostBelow = 5, kMostOfCommand = 120;
 constexpr uint64_t kManyBytes = 256 << 20;  // too much to call it nothing, even where each worker has little of it
+constexpr uint64_t kMuchOfOne = 64 << 20;   // new memory of a worker
 constexpr uint64_t kMuchShared = 64 << 20;
 constexpr absl::Duration kLongestStart = absl::Seconds(30);  // of a program that puts itself into the background
 constexpr absl::Duration kLongEnough = absl::Seconds(30);    // to see whether memory keeps growing
 
-// "; about 97 % of it first touched at train.py:12 in load": of the new memory that workers held at their peak. "": no
-// line of the program has most of it, or they touched much more than they kept.
-std::string FirstTouched(const Facts& facts) {
-  std::vector<const ProcessModel*> workers;
-  Rise rise = {.begin = -absl::InfiniteDuration()};
+// What a worker that lived at the workers' peak had then that it never shared. Bytes.
+struct NewMemory {
+  const ProcessModel* worker;  // nullptr: it is no longer listed
+  uint64_t fresh = 0;          // new memory
+  uint64_t before = 0;         // from before the attach, by a start method that pickles
+  uint64_t bytes() const { return fresh + before; }
+};
+
+std::vector<NewMemory> NewMemoryAtPeak(const Facts& facts) {
+  std::vector<NewMemory> held;
   for (const auto& [index, bytes] : facts.model.workers_peak.fresh_bytes) {
     const ProcessModel* const worker = facts.model.Find(index);
-    if (worker == nullptr) return "";
-    workers.push_back(worker);
-    rise.pages += bytes / facts.page_bytes;
-    rise.zero_fills += worker->counts.zero_fills().value_or(0);
+    held.push_back({worker, bytes, worker == nullptr ? 0 : NeverShared(facts.model, *worker)});
+  }
+  return held;
+}
+
+uint64_t SumOf(const std::vector<NewMemory>& held) {
+  return absl::c_accumulate(held, uint64_t{0}, [](uint64_t sum, const NewMemory& one) { return sum + one.bytes(); });
+}
+
+// "; about 97 % of it first touched at train.py:12 in load": of their new memory. "": no line of the program has most
+// of it, or they touched much more than they kept.
+std::string FirstTouched(const std::vector<NewMemory>& held, const Facts& facts) {
+  std::vector<const ProcessModel*> workers;
+  Rise rise = {.begin = -absl::InfiniteDuration()};
+  for (const NewMemory& one : held) {
+    if (one.worker == nullptr) return "";
+    workers.push_back(one.worker);
+    rise.pages += one.fresh / facts.page_bytes;
+    rise.zero_fills += one.worker->counts.zero_fills().value_or(0);
   }
   const std::optional<Culprit> culprit = CulpritOf(facts.model, workers, rise);
   if (!culprit || IsOfLibrary(culprit->frame)) return "";
@@ -51,31 +74,66 @@ bool StillRise(const Facts& facts) {
   });
 }
 
-// First writes to private mappings of files, by the workers that had most together.
-uint64_t FileCopiesOf(const Facts& facts) {
-  uint64_t copies = 0;
-  for (const auto& [index, bytes] : facts.model.workers_peak.fresh_bytes) {
-    if (const ProcessModel* const worker = facts.model.Find(index); worker != nullptr)
-      copies += worker->counts.file_copies.value_or(0);
+// Whether most of it are first writes to private mappings of files.
+bool IsOfFiles(const std::vector<NewMemory>& held, const Facts& facts) {
+  uint64_t copies = 0, fresh = 0;
+  for (const NewMemory& one : held) {
+    copies += one.worker == nullptr ? 0 : one.worker->counts.file_copies.value_or(0);
+    fresh += one.fresh;
   }
-  return copies;
+  return copies > 0 && 2 * copies * facts.page_bytes >= fresh;
 }
 
-// New memory that stays is a worker's own business as long as it doesn't grow, but the reader sees it in the tables.
-std::string Holdings(const Facts& facts) {
-  uint64_t fresh = 0;
-  for (const auto& [index, bytes] : facts.model.workers_peak.fresh_bytes) fresh += bytes;
-  const uint64_t before = BeforeAttachAtPeak(facts.model, /*never_shared=*/true);
-  if (fresh + before <= facts.model.workers_peak.fresh_bytes.size() * kNoiseBytes) return "";
-  const bool of_files = 2 * FileCopiesOf(facts) * facts.page_bytes >= fresh;
-  return absl::StrCat(" They had at most ", HumanBytes(fresh + before), " of new memory of their own",
-                      before > 0 ? absl::StrCat(", ", HumanBytes(before), " of it before cowprof attached")
-                      : of_files ? ", most of it by writing to private mappings of files"
-                                 : FirstTouched(facts),
+// ", 20.0 MiB of it before cowprof attached; no lasting growth of it was seen in 12 s."
+std::string Whence(const std::vector<NewMemory>& held, uint64_t before, const Facts& facts) {
+  return absl::StrCat(before > 0 ? absl::StrCat(", ", HumanBytes(before), " of it before cowprof attached")
+                      : IsOfFiles(held, facts) ? ", most of it by writing to private mappings of files"
+                                               : FirstTouched(held, facts),
                       StillRise(facts) || StillGrows(facts)
                           ? "; it was rising at the end, and whether it keeps growing can't be told from "
                           : "; no lasting growth of it was seen in ",
                       HumanDuration(facts.model.t), ".");
+}
+
+// New memory that stays is a worker's own business as long as it doesn't grow, but the reader sees it in the tables.
+std::string Holdings(const Facts& facts) {
+  const std::vector<NewMemory> held = NewMemoryAtPeak(facts);
+  uint64_t fresh = 0;
+  for (const NewMemory& one : held) fresh += one.fresh;
+  const uint64_t before = BeforeAttachAtPeak(facts.model, /*never_shared=*/true);
+  if (fresh + before <= held.size() * kNoiseBytes) return "";
+  return absl::StrCat(" They had at most ", HumanBytes(fresh + before), " of new memory of their own",
+                      Whence(held, before, facts));
+}
+
+// "spawn": all workers were started so, and inherited nothing. "": some inherited memory.
+absl::string_view SharesNothing(const Facts& facts) {
+  absl::string_view method;
+  bool all = true;
+  ForEachRow(facts.model, [&](const ProcessModel& process) {
+    if (!process.is_worker()) return;
+    const StartMethod start = process.duty.start;
+    all &= start == StartMethod::kSpawn || start == StartMethod::kLoky;
+    method = NameOf(start);
+  });
+  return all ? method : "";
+}
+
+// What all workers could share, in the words of what started them.
+std::string HowToShare(const std::vector<NewMemory>& held, const Facts& facts) {
+  if (const absl::string_view method = SharesNothing(facts); !method.empty())
+    return absl::StrCat(" They share nothing (", method, ") but what is mapped from a file or put into shared memory.");
+  if (facts.native()) return " What is loaded before the fork is shared until it is written.";
+  const bool served = absl::c_any_of(held, [](const NewMemory& one) {
+    return one.worker != nullptr && one.worker->duty.start == StartMethod::kForkserver;
+  });
+  const char* const where = served                                      ? " (forkserver: by set_forkserver_preload())"
+                            : facts.framework == Framework::kGunicorn   ? " (gunicorn: --preload)"
+                            : facts.framework == Framework::kCelery     ? " (Celery: at import, or in worker_init)"
+                            : facts.framework == Framework::kDataLoader ? " (in the Dataset's __init__)"
+                                                                        : "";
+  return absl::StrCat(" Arrays and tensors that are loaded before the fork", where, " are shared",
+                      facts.dataloader() ? "; shuffle buffers and caches are each worker's own." : ".");
 }
 
 // " Python runs below it: 23189 (python3 train.py), 23190 (python3 eval.py)." "": none does.
@@ -161,6 +219,23 @@ std::string LimitAhead(const Facts& facts) {
   return absl::StrCat(text, ". ");
 }
 
+std::string OwnOfWorkers(const Facts& facts) {
+  std::vector<NewMemory> held = NewMemoryAtPeak(facts);
+  const size_t all = held.size();
+  std::erase_if(held, [](const NewMemory& one) { return one.bytes() < kMuchOfOne; });
+  if (held.size() < 2 || SumOf(held) < kManyBytes) return "";
+  const auto least =
+      absl::c_min_element(held, [](const NewMemory& a, const NewMemory& b) { return a.bytes() < b.bytes(); })->bytes();
+  uint64_t before = 0;
+  for (const NewMemory& one : held) before += one.before;
+  const std::string whence = Whence(held, before, facts);
+  const bool each = held.size() == all;
+  return absl::StrCat(each ? "Each of " : absl::StrCat(held.size(), " of "), Plural(all, "worker"), " had ",
+                      HumanBytes(least), " or more of new memory of ", each ? "its" : "their", " own, ",
+                      HumanBytes(SumOf(held)), " together", whence,
+                      IsOfFiles(held, facts) || StillRise(facts) || StillGrows(facts) ? "" : HowToShare(held, facts));
+}
+
 std::string NothingToDo(const Facts& facts) {
   const std::string left = absl::StrCat(LimitAhead(facts), LeftRunning(facts)), growth = GrowthOfOthers(facts);
   const bool met = facts.findings.forecast.first_limit >= 0;  // a limit, be it one that is nearly empty yet
@@ -175,12 +250,22 @@ std::string NothingToDo(const Facts& facts) {
     return absl::StrCat(left, no_worker, TargetText(facts));
   }
   const uint64_t copied = facts.model.workers_peak.copied_bytes;
-  const std::string of_workers =
-      copied >= kManyBytes
-          ? absl::StrCat("Each worker copied little, at most ", facts.Bytes(facts.most_of_one), ", but all together ",
-                         HumanBytes(copied), ".")
-          : absl::StrCat(well && !StillRise(facts) ? "Nothing to do: the" : "The", " workers share what they should.");
-  return absl::StrCat(left, of_workers, Holdings(facts), SharedKept(facts), growth.empty() ? "" : " ", growth);
+  const std::string own = OwnOfWorkers(facts);
+  std::string of_workers;
+  if (copied >= kManyBytes) {
+    of_workers = absl::StrCat("Each worker copied little, at most ", facts.Bytes(facts.most_of_one),
+                              ", but all together ", HumanBytes(copied), ".");
+  } else if (own.empty()) {
+    const bool little = well && !StillRise(facts) && SumOf(NewMemoryAtPeak(facts)) < kManyBytes;
+    const absl::string_view method = SharesNothing(facts);
+    of_workers = method.empty()
+                     ? absl::StrCat(little ? "Nothing to do: the" : "The", " workers share what they should.")
+                 : little ? absl::StrCat("Nothing to do: the workers share nothing (", method, "), but hold little.")
+                          : absl::StrCat("The workers share nothing (", method, ").");
+  }
+  const absl::string_view space = !of_workers.empty() && !own.empty() ? " " : "";
+  return absl::StrCat(left, of_workers, space, own.empty() ? Holdings(facts) : own, SharedKept(facts),
+                      growth.empty() ? "" : " ", growth);
 }
 
 }  // namespace cowprof

@@ -341,6 +341,13 @@ TEST_CASE("memory: mapped files are no leak, and no private memory is a mapped f
   REQUIRE(both.size() == 2);
   CHECK(both[0].id == "trainer-growth");
   CHECK(absl::StartsWith(both[1].summary, "The resident size grows, by pages of mapped files"));
+  // Neither is there nothing to do beside workers with much of their own.
+  const Worker loads = {.new_mib = [](double t) { return t < 0.1 ? 0 : 100; }};
+  const Diagnosis others = DiagnosesOf(Recorded({{.file_mib = Line(8, 200)}, loads, loads, loads, loads}))[0];
+  INFO(others.summary);
+  CHECK(absl::StartsWith(others.summary, "The resident size grows, by pages of mapped files"));
+  CHECK(
+      absl::StrContains(others.summary, " 4 of 5 workers had 100.0 MiB or more of new memory of their own, 400.0 MiB"));
 }
 
 TEST_CASE("memory: workers that were spawned with much data") {

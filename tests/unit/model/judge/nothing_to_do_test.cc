@@ -46,6 +46,66 @@ TEST_CASE("nothing to do: a little in each of many workers is not nothing") {
   CHECK(IdsOf(Recorded(40, 12)) == Ids{"clean"});
 }
 
+TEST_CASE("nothing to do: much new memory in each of several workers is not nothing") {
+  const auto recorded = [](int workers, uint64_t fresh) {
+    Run run = Recorded(workers, 0, fresh);
+    run.estimates = {};
+    return run;
+  };
+  const std::string each =
+      "Each of 4 workers had 100.0 MiB or more of new memory of its own, 400.0 MiB together; no lasting growth of it "
+      "was seen in 3.0 s.";
+  CHECK(HeadlineOf(recorded(4, 100)) ==
+        absl::StrCat(each, " Arrays and tensors that are loaded before the fork are shared."));
+  CHECK(IdsOf(recorded(4, 100)) == Ids{"clean"});
+  // Less together; little in each; much in one, which has nobody to share it with; and in two of them.
+  CHECK(absl::StartsWith(HeadlineOf(recorded(3, 80)), "Nothing to do: the workers share what they should. They had"));
+  CHECK(
+      absl::StartsWith(HeadlineOf(recorded(8, 60)), "The workers share what they should. They had at most 480.0 MiB"));
+  Run some = recorded(3, 0);
+  some.model.workers_peak.fresh_bytes = {{1, 600 << 20}, {2, 1 << 20}, {3, 0}};
+  CHECK(absl::StartsWith(HeadlineOf(some), "The workers share what they should. They had at most 601.0 MiB"));
+  some.model.workers_peak.fresh_bytes[1].second = 200 << 20;
+  CHECK(absl::StartsWith(HeadlineOf(some),
+                         "2 of 3 workers had 200.0 MiB or more of new memory of their own, 800.0 MiB together; "));
+
+  const auto words = [&](Framework framework) {
+    Run run = recorded(4, 100);
+    for (ProcessModel& process : run.model.processes) process.framework = framework;
+    return HeadlineOf(run);
+  };
+  CHECK(absl::EndsWith(words(Framework::kGunicorn), " before the fork (gunicorn: --preload) are shared."));
+  CHECK(absl::EndsWith(words(Framework::kDataLoader), "; shuffle buffers and caches are each worker's own."));
+  CHECK(words(Framework::kNative) ==
+        absl::StrCat(each, " What is loaded before the fork is shared until it is written."));
+  // What would be the same wherever it is loaded, and what may be a leak.
+  Run run = recorded(4, 100);
+  Findings findings = Judge(run);
+  findings.forecast.unbounded_bytes_per_second = 1;
+  CHECK(absl::EndsWith(NothingToDo(FactsOf(run, findings)), " can't be told from 3.0 s."));
+  for (int index = 1; index <= 4; ++index) run.model.processes[index].counts.file_copies = 60 * kMiB;
+  CHECK(absl::EndsWith(HeadlineOf(run),
+                       ", most of it by writing to private mappings of files; no lasting growth of it "
+                       "was seen in 3.0 s."));
+}
+
+TEST_CASE("nothing to do: spawned workers share nothing") {
+  const auto of = [](int workers, uint64_t fresh, StartMethod start) {
+    Run run = Recorded(workers, 0, fresh);
+    run.estimates = {};
+    for (ProcessModel& process : run.model.processes) process.duty.start = start;
+    return HeadlineOf(run);
+  };
+  CHECK(of(2, 5, StartMethod::kLoky) == "Nothing to do: the workers share nothing (loky), but hold little.");
+  CHECK(absl::StartsWith(of(1, 600, StartMethod::kSpawn), "The workers share nothing (spawn). They had at most 600.0"));
+  CHECK(absl::EndsWith(of(4, 100, StartMethod::kSpawn),
+                       " 3.0 s. They share nothing (spawn) but what is mapped from a file or put into shared memory."));
+  // A forkserver's workers share what it imported.
+  CHECK(of(2, 5, StartMethod::kForkserver) == "Nothing to do: the workers share what they should.");
+  CHECK(
+      absl::StrContains(of(4, 100, StartMethod::kForkserver), "(forkserver: by set_forkserver_preload()) are shared"));
+}
+
 TEST_CASE("nothing to do: of a recording without an end the first sentence says so") {
   const auto cut_off = [](const Run& run) {
     Findings findings = Judge(run);
