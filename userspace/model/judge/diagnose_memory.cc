@@ -9,6 +9,7 @@
 #include "model/judge/forecast_format.h"
 #include "model/judge/grower.h"
 #include "model/judge/growth.h"
+#include "model/judge/other_allocator.h"
 #include "model/judge/post_mortem.h"
 #include "model/saturating.h"
 
@@ -159,6 +160,20 @@ const char* UntilItIsFixed(Framework framework, bool persistent) {
   }
 }
 
+// tracemalloc does not see what C code allocates, and glibc's malloc may keep hundreds of MiB of what was freed.
+std::string IfNothingIsKept(const Facts& facts) {
+  const std::string other = OtherAllocatorOf(facts.model);
+  if (!other.empty()) {
+    return absl::StrCat(
+        "If tracemalloc shows nothing that grows, it is C code of a library, whose objects may have to be closed (video "
+        "readers), or freed memory that ",
+        other, " keeps.");
+  }
+  return "If tracemalloc shows nothing that grows: call ctypes.CDLL(None).malloc_trim(0) now and then. If that ends the "
+         "growth, malloc kept what was freed: set MALLOC_ARENA_MAX=2 and MALLOC_TRIM_THRESHOLD_=65536, or use jemalloc. "
+         "If not, it is C code of a library: close its objects (video readers).";
+}
+
 }  // namespace
 
 Diagnosis NewMemoryGrowth(const Facts& facts) {
@@ -170,27 +185,31 @@ Diagnosis NewMemoryGrowth(const Facts& facts) {
   const bool young =
       absl::c_all_of(growing, [&](const Grower& one) { return LifeOf(*one.process, facts.model) < kLongestStart; });
   diagnosis.summary =
-      absl::StrCat("A leak in the workers, or an unbounded cache", young ? ", unless they still load their data" : "",
+      absl::StrCat("A leak in the workers, an unbounded cache, or freed memory that the allocator keeps",
+                   young ? ", unless they still load their data" : "",
                    "; not copy-on-write: they allocate new memory and keep it, ", SumText(growing, "worker"), " ",
                    RateOf(growing), TakeCulprit(growing, &diagnosis), LimitText(facts, &diagnosis), ".");
   AddGrowers(std::move(growing), &diagnosis);
   if (facts.native()) {
     diagnosis.advice = {
         "Look for what a worker keeps from task to task: an unbounded cache, a list that only grows. A heap profiler "
-        "(heaptrack, jemalloc's) names the place.",
+        "(heaptrack, jemalloc's) names the place. If nothing is kept, the allocator keeps what was freed: with glibc's, "
+        "malloc_trim(0) and MALLOC_ARENA_MAX=2 help.",
         "How the memory of the parent is laid out does not matter: new memory was never shared."};
     return diagnosis;
   }
   diagnosis.advice = {
-      absl::StrCat("Look for what a worker keeps from item to item: a dict or list that only grows, "
-                   "functools.lru_cache(maxsize=None), results that are appended",
-                   facts.dataloader() ? ", tensors that keep their graph (detach() them)" : "",
-                   ". Bound it or drop it. ", diagnosis.culprit ? "The line above allocates it; " : "", "tracemalloc",
-                   facts.dataloader() ? " in worker_init_fn" : " in the worker", ", or memray, ",
-                   diagnosis.culprit ? "names the callers." : "names the line."),
+      absl::StrCat(
+          "Look for what a worker keeps from item to item: a dict or list that only grows, "
+          "functools.lru_cache(maxsize=None), results that are appended, a queue that is filled faster than it "
+          "is emptied",
+          facts.dataloader() ? ", tensors that keep their graph (detach() them)" : "", ". Bound it or drop it. ",
+          diagnosis.culprit ? "The line above allocates it; " : "", "memray --native, or tracemalloc",
+          facts.dataloader() ? " in worker_init_fn" : " in the worker", ", ",
+          diagnosis.culprit ? "names the callers." : "names the line."),
+      IfNothingIsKept(facts), UntilItIsFixed(facts.framework, persistent),
       "gc.freeze(), numpy or Arrow layouts and another start method do not help against this growth: new memory was "
-      "never shared.",
-      UntilItIsFixed(facts.framework, persistent)};
+      "never shared."};
   return diagnosis;
 }
 
@@ -253,6 +272,8 @@ Diagnosis FileBacked(const Facts& facts) {
 
 namespace {
 
+constexpr char kLeakOrStart[] = "a leak, or freed memory that the allocator keeps, unless it still loads its data";
+
 // A process other than a worker that keeps growing.
 struct Growing {
   Grower grower;
@@ -305,8 +326,8 @@ std::string GrowthOfOthers(const Facts& facts) {
   const std::vector<Grower> growers = {growing->grower};
   Diagnosis unused;
   return absl::StrCat(SubjectOf(*growing->grower.process, facts), " allocated ", HumanBytes(SumOf(growers)),
-                      " of new memory ", RateOf(growers), ", and kept it", TakeCulprit(growers, &unused),
-                      ": a leak, unless it still loads its data.");
+                      " of new memory ", RateOf(growers), ", and kept it", TakeCulprit(growers, &unused), ": ",
+                      kLeakOrStart, ".");
 }
 
 Diagnosis TrainerGrowth(const Facts& facts) {
@@ -320,23 +341,33 @@ Diagnosis TrainerGrowth(const Facts& facts) {
   const std::vector<Grower> growers = {std::move(growing->grower)};
   const bool over = process.ended || facts.findings.forecast.ended;
   // Workers that only copy grow, too.
-  const absl::string_view others = !growing->has_workers ? ": a leak, unless it still loads its data. It"
-                                   : !GrowingWorkers(facts).empty()
-                                       ? over ? ", as did its workers: it" : ", as do its workers: it"
-                                   : SomeGaveBack(facts.model) ? " by new memory: it"
-                                                               : " by new memory, unlike its workers: it";
+  const std::string others = !growing->has_workers ? absl::StrCat(": ", kLeakOrStart, ". It")
+                             : !GrowingWorkers(facts).empty()
+                                 ? over ? ", as did its workers: it" : ", as do its workers: it"
+                             : SomeGaveBack(facts.model) ? " by new memory: it"
+                                                         : " by new memory, unlike its workers: it";
   diagnosis.summary =
       absl::StrCat(SubjectOf(process, facts), over ? " kept growing" : " keeps growing", others, " allocated ",
                    HumanBytes(SumOf(growers)), " of new memory ", RateOf(growers), ", and kept it",
                    TakeCulprit(growers, &diagnosis), LimitText(facts, &diagnosis), ".");
   AddGrowers(growers, &diagnosis);
-  diagnosis.advice = {absl::StrCat("Look for what it keeps from step to step: ",
-                                   facts.dataloader() && (process.index > 0 || !facts.target_only_launches())
-                                       ? "a loss that holds its graph (use loss.item()), "
-                                       : "",
-                                   "outputs or metrics that are appended to a list, logs, an unbounded cache."),
-                      facts.native() ? "A heap profiler (heaptrack, jemalloc's) names the place."
-                                     : "tracemalloc or memray in that process names the line."};
+  diagnosis.advice = {absl::StrCat(
+      "Look for what it keeps from step to step: ",
+      facts.dataloader() && (process.index > 0 || !facts.target_only_launches())
+          ? "a loss that holds its graph (use loss.item()), "
+          : "",
+      "outputs or metrics that are appended to a list, logs, an unbounded cache, a queue "
+      "that is filled faster than it is emptied",
+      facts.framework == Framework::kPool       ? ", results of Pool.imap() that are fetched more slowly than they come"
+      : facts.framework == Framework::kExecutor ? ", the input of Executor.map(), which is taken all at once"
+                                                : "",
+      ".")};
+  if (facts.native()) {
+    diagnosis.advice.push_back("A heap profiler (heaptrack, jemalloc's) names the place.");
+  } else {
+    diagnosis.advice.push_back("memray --native or tracemalloc in that process names the line.");
+    diagnosis.advice.push_back(IfNothingIsKept(facts));
+  }
   return diagnosis;
 }
 

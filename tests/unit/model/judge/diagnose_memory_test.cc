@@ -110,11 +110,14 @@ TEST_CASE("memory: a leak is one whatever else the worker does, and says how fas
   CHECK(absl::StrContains(TextOf(found), "2.0 MiB per second"));
   CHECK(absl::StrContains(TextOf(found), "in all it copied 1.0 MiB"));
   // 40 s old: an initializer may load data for as long.
-  CHECK(absl::StartsWith(found.summary,
-                         "A leak in the workers, or an unbounded cache, unless they still load their data;"));
+  CHECK(absl::StartsWith(
+      found.summary,
+      "A leak in the workers, an unbounded cache, or freed memory that the allocator keeps, unless they "
+      "still load their data;"));
   Run later = run;
   later.model.processes[1].started -= absl::Minutes(3);
-  CHECK(absl::StartsWith(DiagnosesOf(later)[0].summary, "A leak in the workers, or an unbounded cache; "));
+  CHECK(absl::StartsWith(DiagnosesOf(later)[0].summary,
+                         "A leak in the workers, an unbounded cache, or freed memory that the allocator keeps; "));
   // The forecast has not seen it yet.
   Findings findings = Judge(run);
   CHECK(absl::StrContains(findings.verdict, "Forecast: "));
@@ -141,6 +144,24 @@ TEST_CASE("memory: nothing is flat or safe beside a leak that the forecast can't
   const Findings flat = Judge(Recorded({{.end = kSeconds + 1}}, {}, Line(1000, 1007)));
   CHECK(absl::StrContains(flat.verdict, " Forecast: flat: the workers own "));
   CHECK(flat.forecast_told == flat.forecast);
+}
+
+TEST_CASE("memory: what the allocator keeps looks like a leak, and the advice tells them apart") {
+  Run run = Recorded({{.new_mib = Line(0, 80)}}, {.new_mib = Line(0, 800)});
+  const auto advice = [&](size_t finding, size_t number) { return DiagnosesOf(run)[finding].advice.at(number); };
+  REQUIRE(IdsOf(run) == Ids{"new-memory-growth", "trainer-growth"});
+  CHECK(absl::StrContains(advice(0, 1), "malloc_trim(0)"));
+  CHECK(absl::StrContains(advice(0, 2), "Until it is fixed"));
+  CHECK(absl::StrContains(advice(1, 2), "malloc_trim(0)"));
+  CHECK(!absl::StrContains(advice(1, 0), "Pool"));
+  // Another allocator does not have that call, or does nothing in it.
+  run.model.regions = {{0, {.kind = RegionKind::kFile, .name = "libjemalloc.so.2 (bss)"}}};
+  CHECK(absl::StrContains(advice(0, 1), "or freed memory that jemalloc keeps"));
+  CHECK(!absl::StrContains(advice(0, 1), "malloc_trim"));
+  for (ProcessModel& process : run.model.processes) process.framework = Framework::kPool;
+  CHECK(absl::StrContains(advice(1, 0), "Pool.imap()"));
+  for (ProcessModel& process : run.model.processes) process.framework = Framework::kNative;
+  CHECK(!absl::StrContains(TextOf(DiagnosesOf(run)[0]), "tracemalloc"));
 }
 
 TEST_CASE("memory: no leak") {
@@ -184,7 +205,9 @@ TEST_CASE("memory: growth outside the workers is reported, as a leak or as data 
   run.model.processes[2].comm = "python3";
   CHECK(IdsOf(run) == Ids{"clean"});
   CHECK(absl::StartsWith(HeadlineOf(run), "The workers share what they should. The process 1002 (python3) allocated "));
-  CHECK(absl::EndsWith(HeadlineOf(run), ", and kept it: a leak, unless it still loads its data."));
+  CHECK(absl::EndsWith(
+      HeadlineOf(run),
+      ", and kept it: a leak, or freed memory that the allocator keeps, unless it still loads its data."));
   run.model.processes[2].duty.duty = Duty::kManager;
   CHECK(absl::StrContains(HeadlineOf(run), " (multiprocessing's Manager) allocated "));
   // One that exited by itself long before the end has given it back.
