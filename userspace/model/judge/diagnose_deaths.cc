@@ -8,6 +8,7 @@
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/post_mortem.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
@@ -80,9 +81,35 @@ uint64_t SharedByRecorded(const RunModel& model) {
   return bytes;
 }
 
+// New memory of the top contributor: what was pickled to it, what keeps rising, or what it loads and buffers.
+std::string AdviceOnNewMemory(const ProcessModel& process, uint64_t bytes, const Facts& facts) {
+  const uint64_t copied = process.inherited_copies() * facts.page_bytes;
+  const Pickled pickled = PickledIn(facts.model, process, SaturatingSubtract(bytes, copied));
+  if (process.is_worker() && !pickled.or_imported && pickled.bytes() > bytes / 2) {
+    return pickled.at_start >= pickled.received
+               ? "Most of the growth is new memory that was pickled to the worker as it was started: send it a path "
+                 "instead, and map the file (numpy.memmap, Arrow)."
+               : "Most of the growth is new memory, arguments that were pickled and sent to the worker: send an index or "
+                 "a path instead.";
+  }
+  const char* const more = facts.dataloader() ? ", or reduce the batch size and prefetch_factor." : ".";
+  if (KeepsGrowing(process, facts))
+    return absl::StrCat("Most of the growth is new memory that kept rising: look for a cache or a list that only grows",
+                        more);
+  const char* const what = !process.is_worker() ? "data that it loads, or a buffer"
+                           : facts.dataloader()
+                               ? "a shuffle buffer, decoded samples (batch_size, prefetch_factor), data "
+                                 "or a model that each worker loads, times the number of workers"
+                               : "what each worker loads or buffers, times the number of workers";
+  return absl::StrCat("Most of the growth is new memory, which was not seen to rise steadily: ", what,
+                      ". If it rises from item to item, look for a cache or a list that only grows.");
+}
+
 // What helps depends on what the memory was: shared memory, inherited pages, copied as they were read, pages of files,
 // or other new memory of the top contributor.
-std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& model, Framework framework) {
+std::vector<std::string> AdviceAgainst(const OomKill& kill, const Facts& facts) {
+  const RunModel& model = facts.model;
+  const Framework framework = facts.framework;
   std::vector<std::string> advice;
   const uint64_t used = UsedAt(kill, model);
   if (kill.recorded_bytes < kMostOfIt * used) {
@@ -123,11 +150,7 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const RunModel& mode
             : "Most of the growth is copies of what the parent holds: keep that in columns (numpy arrays, Arrow tables, "
               "tensors) instead of objects. The findings on copies say which.");
   } else {
-    advice.push_back(
-        framework == Framework::kDataLoader
-            ? "Most of the growth is new memory: look for a cache or a list that only grows, or reduce the batch size "
-              "and prefetch_factor."
-            : "Most of the growth is new memory: look for a cache or a list that only grows.");
+    advice.push_back(AdviceOnNewMemory(top_contributor, kill.top_contributor_bytes, facts));
   }
   if (top_contributor.is_worker())
     advice.push_back(
@@ -163,7 +186,7 @@ Diagnosis OomCgroup(const Facts& facts) {
   const OomKill& kill = FirstKill(diagnosis, facts);
   diagnosis.summary =
       absl::StrCat("The kernel's OOM killer killed ", Dead(diagnosis, facts), ": ", LimitsHit(diagnosis, facts), ".");
-  diagnosis.advice = AdviceAgainst(kill, facts.model, facts.framework);
+  diagnosis.advice = AdviceAgainst(kill, facts);
   diagnosis.advice.push_back(
       "Or raise the limit: docker run --memory, resources.limits.memory of the pod, MemoryMax= of the unit.");
   return diagnosis;
@@ -176,7 +199,7 @@ Diagnosis OomHost(const Facts& facts) {
   diagnosis.summary = absl::StrCat("The kernel's OOM killer killed ", Dead(diagnosis, facts),
                                    ": no cgroup's limit was met; the host, or the part of it that the "
                                    "process may use (NUMA nodes), had no memory left.");
-  diagnosis.advice = AdviceAgainst(kill, facts.model, facts.framework);
+  diagnosis.advice = AdviceAgainst(kill, facts);
   diagnosis.advice.push_back(
       "Find what else is large on this host, and give the job its own cgroup with a limit: then it can be told apart "
       "from the others, and dies alone.");

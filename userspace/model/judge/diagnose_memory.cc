@@ -71,6 +71,12 @@ std::optional<Grower> GrowerOf(const ProcessModel& process, const Facts& facts) 
   return Grower{&process, bytes, per_second, std::move(text), std::move(culprit), rise->duration};
 }
 
+}  // namespace
+
+bool KeepsGrowing(const ProcessModel& process, const Facts& facts) { return GrowerOf(process, facts).has_value(); }
+
+namespace {
+
 // A process that exited by itself long before all of its kind did, the first of which started at `first`, has given its
 // memory back: as a worker after each epoch.
 bool GaveBack(const ProcessModel& process, absl::Duration first, const RunModel& model) {

@@ -139,6 +139,8 @@ std::string OwnOfWorkers(const Facts& facts);
 // "The process 4711 (python3) allocated 80.0 MiB of new memory within 12 s, ...": a process other than a worker that
 // keeps growing, perhaps only at its start. "": there is none. diagnose_memory.cc
 std::string GrowthOfOthers(const Facts& facts);
+// Whether its new memory kept rising as long as it was seen, without slowing down. diagnose_memory.cc
+bool KeepsGrowing(const ProcessModel& process, const Facts& facts);
 // Whether the forecast of a run that goes on says that new memory comes without an end in sight, from any process, be
 // it too little for a finding.
 bool StillGrows(const Facts& facts);

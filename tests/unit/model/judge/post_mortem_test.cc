@@ -240,6 +240,37 @@ TEST_CASE("post-mortem: copied pages of files are not the parent's memory") {
   CHECK(absl::StrContains(First(story).advice[0], "mode=\"r\""));
 }
 
+TEST_CASE("post-mortem: new memory that is no leak is not called one") {
+  // 200 MiB of new memory: all in one second, or 5 MiB a second.
+  const auto story_of = [](bool steady) {
+    Story story(1);
+    const auto row = [](uint64_t mib) { return Row{0, mib * kPagesOfMiB, 30'000 + mib * kPagesOfMiB}; };
+    for (int i = 0; i <= 40; ++i) story.Add({}, {{0, 0, 30'000}, row(steady ? 5 * i : i == 0 ? 0 : 200)});
+    story.Add({Victim(1, Cgroup(256 * kMiB)), Exited(1, SIGKILL)}, {{0, 0, 30'000}, row(200)});
+    return story;
+  };
+  const Story at_once = story_of(false);
+  CHECK(absl::StartsWith(First(at_once).advice[0],
+                         "Most of the growth is new memory, which was not seen to rise steadily: what each worker "
+                         "loads or buffers, times the number of workers."));
+  const Story steady = story_of(true);
+  CHECK(First(steady).advice[0] ==
+        "Most of the growth is new memory that kept rising: look for a cache or a list that only grows.");
+  // Received in tasks; what was touched first at a start may be imports, as long as no stacks say.
+  Story sent = at_once;
+  sent.run.model.frames = {{"/usr/lib/python3.11/multiprocessing/queues.py", "SimpleQueue.get", 367}};
+  sent.run.model.growth_sites = {{{0}}};
+  sent.run.model.processes[1].growth[0].pages = 200 * kPagesOfMiB;
+  CHECK(absl::StrContains(First(sent).advice[0], "arguments that were pickled and sent to the worker"));
+  sent.run.model.frames = {{"/usr/lib/python3.11/multiprocessing/spawn.py", "_main", 126}};
+  CHECK(absl::StrContains(First(sent).advice[0], "was pickled to the worker as it was started"));
+  sent.run.model.processes[1].role = Role::kOther;  // it may have received results
+  CHECK(absl::StrContains(First(sent).advice[0], "which was not seen to rise steadily: data that it loads"));
+  Story spawned = at_once;
+  spawned.run.model.processes[1].duty.start = StartMethod::kSpawn;
+  CHECK(absl::StrContains(First(spawned).advice[0], "which was not seen to rise steadily"));
+}
+
 TEST_CASE("post-mortem: what the parent read before it forked is no growth") {
   Story story(0);
   story.Add({}, {{0, 500'000, 500'000}});
