@@ -10,6 +10,7 @@
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/native_code.h"
 #include "model/judge/other_allocator.h"
+#include "model/judge/unexplained.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -131,7 +132,7 @@ Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, co
   } else if (const std::optional<NativeCode> code = NativeCodeOf(facts, causes)) {
     absl::StrAppend(&diagnosis.summary, "; ", NativeCodeText(*code, facts.findings.of_workers.blame.estimated));
   }
-  diagnosis.summary += ".";
+  absl::StrAppend(&diagnosis.summary, ReleasedBeside(facts, copies), ".");
   diagnosis.evidence.push_back(absl::StrCat(HumanCount(copies), " of ", HumanCount(facts.copies), " copies (",
                                             Percent(share), ", ", facts.Bytes(copies), ")"));
   for (std::string& line : TopOf(facts, causes, places)) diagnosis.evidence.push_back(std::move(line));

@@ -133,8 +133,8 @@ inline constexpr double kHalfFull = 0.5;
 std::string LimitAhead(const Facts& facts);
 // "Nothing to do: the workers share what they should.": of a run in which memory is well. nothing_to_do.cc
 std::string NothingToDo(const Facts& facts);
-// "Each of 8 workers had 3.0 GiB or more of new memory of its own, 24.0 GiB together; ...": where that is much, and each
-// has much of it. "": otherwise. nothing_to_do.cc
+// "Each of 8 workers had 3.0 GiB or more of new memory of its own, 24.0 GiB together; ...": where that is much, and
+// each has much of it. "": otherwise. nothing_to_do.cc
 std::string OwnOfWorkers(const Facts& facts);
 // "The process 4711 (python3) allocated 80.0 MiB of new memory within 12 s, ...": a process other than a worker that
 // keeps growing, perhaps only at its start. "": there is none. diagnose_memory.cc

@@ -211,6 +211,24 @@ struct BadEnds {
 
 }  // namespace
 
+std::string ReleasedBeside(const Facts& facts, uint64_t copies) {
+  const uint64_t released = facts.Of(Cause::kFree);
+  const uint64_t most =
+      std::max({facts.Of(Cause::kRefcount), facts.Of(Cause::kNativeRefcount), facts.Of(Cause::kGcHeader),
+                facts.Of(Cause::kData) + facts.Of(Cause::kKernel), facts.Of(Cause::kMallocReuse)});
+  if (copies < most || released <= copies || !facts.Matters(released)) return "";
+  uint64_t known = 0, without_line = 0;
+  for (const CopySiteShare& share : facts.findings.of_workers.blame.copy_sites) {
+    const CopySite& site = facts.model.copy_sites[share.copy_site];
+    if (site.cause != Cause::kFree) continue;
+    known += share.copies;
+    if (LineOf(facts.model, site.frames).frame.file.empty()) without_line += share.copies;
+  }
+  const bool at_exit = !facts.native() && !facts.model.frames.empty() && 2 * without_line > known;
+  return absl::StrCat("; releasing objects", at_exit ? ", as at the interpreter's exit (which os._exit() skips)," : "",
+                      " copied another ", facts.Bytes(released));
+}
+
 std::string EndsSentence(const RunModel& model, const Findings& findings) {
   std::vector<LauncherEnd> heads = LauncherEndsIn(model, findings);
   if (std::optional<LauncherEnd> target = TargetEnd(model, findings)) heads.push_back(*std::move(target));

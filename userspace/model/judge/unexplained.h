@@ -2,16 +2,21 @@
 #ifndef COWPROF_MODEL_JUDGE_UNEXPLAINED_H_
 #define COWPROF_MODEL_JUDGE_UNEXPLAINED_H_
 
+#include <cstdint>
 #include <string>
 
 #include "model/judge/diagnosis_facts.h"
 
 namespace cowprof {
 
-// "2 of 34 workers ended badly: worker 4711 was killed by SIGSEGV, and 1 more."; of the first of them. The same of ranks,
-// and of a launcher, or a target without ranks: "The trainer 4700 was killed by SIGKILL from bash (pid 77), and 6
-// processes with it." In the order in which it happened. "": all ended well.
+// "2 of 34 workers ended badly: worker 4711 was killed by SIGSEGV, and 1 more."; of the first of them. The same of
+// ranks, and of a launcher, or a target without ranks: "The trainer 4700 was killed by SIGKILL from bash (pid 77), and
+// 6 processes with it." In the order in which it happened. "": all ended well.
 std::string EndsSentence(const RunModel& model, const Findings& findings);
+
+// What was copied to be released belongs to no finding. "; releasing objects copied another 300.0 MiB": beside the
+// finding that has most copies, `copies`, if these are fewer. "": otherwise.
+std::string ReleasedBeside(const Facts& facts, uint64_t copies);
 
 // Returns a sentence about the worst of what is unexplained: a bad end, a process that copied more than noise, workers
 // whose pages were not examined or whose past is unknown. "": there is nothing of the kind. `facts.findings` needs the
