@@ -171,13 +171,13 @@ std::string IfNothingIsKept(const Facts& facts) {
   const std::string other = OtherAllocatorOf(facts.model);
   if (!other.empty()) {
     return absl::StrCat(
-        "If tracemalloc shows nothing that grows, it is C code of a library, whose objects may have to be closed (video "
-        "readers), or freed memory that ",
+        "If tracemalloc shows nothing that grows, it is C code of a library, whose objects may have to be closed "
+        "(video readers), or freed memory that ",
         other, " keeps.");
   }
-  return "If tracemalloc shows nothing that grows: call ctypes.CDLL(None).malloc_trim(0) now and then. If that ends the "
-         "growth, malloc kept what was freed: set MALLOC_ARENA_MAX=2 and MALLOC_TRIM_THRESHOLD_=65536, or use jemalloc. "
-         "If not, it is C code of a library: close its objects (video readers).";
+  return "If tracemalloc shows nothing that grows: call ctypes.CDLL(None).malloc_trim(0) now and then. If that ends "
+         "the growth, malloc kept what was freed: set MALLOC_ARENA_MAX=2 and MALLOC_TRIM_THRESHOLD_=65536, or use "
+         "jemalloc. If not, it is C code of a library: close its objects (video readers).";
 }
 
 }  // namespace
@@ -199,8 +199,8 @@ Diagnosis NewMemoryGrowth(const Facts& facts) {
   if (facts.native()) {
     diagnosis.advice = {
         "Look for what a worker keeps from task to task: an unbounded cache, a list that only grows. A heap profiler "
-        "(heaptrack, jemalloc's) names the place. If nothing is kept, the allocator keeps what was freed: with glibc's, "
-        "malloc_trim(0) and MALLOC_ARENA_MAX=2 help.",
+        "(heaptrack, jemalloc's) names the place. If nothing is kept, the allocator keeps what was freed: with "
+        "glibc's, malloc_trim(0) and MALLOC_ARENA_MAX=2 help.",
         "How the memory of the parent is laid out does not matter: new memory was never shared."};
     return diagnosis;
   }
