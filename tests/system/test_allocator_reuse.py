@@ -94,7 +94,7 @@ def test_newer_c_libraries(suite, mode, freed, chroot_of, tmp_path):
 
 
 @pytest.mark.parametrize("mode, freed", [("allocate", True), ("read-file", True), ("write", False), ("late", False),
-                                         ("other-arena", True)])
+                                         ("other-arena", True), ("commands", True)])
 def test_programs_without_python(mode, freed, tmp_path):
     said, report, worker = record([str(harness.WORKLOADS / "freed_memory"), mode], tmp_path)
     judge(report, worker, said["pages"], freed)

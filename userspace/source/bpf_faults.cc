@@ -18,6 +18,7 @@
 #include "posix/fd.h"
 #include "source/bpf_events.h"
 #include "source/bpf_handles.h"
+#include "source/bpf_heaps.h"
 #include "source/bpf_loading.h"
 #include "source/bpf_programs.h"
 #include "source/bpf_sites.h"
@@ -85,7 +86,6 @@ class BpfFaults : public FaultSource {
 
  private:
   absl::Status ReadCauses(const TreeLook& look, Pull* pull) const;
-  absl::Status ForgetHeaps(const absl::flat_hash_set<uint32_t>& serials) const;
   absl::Status TakeLate(TreeLook* look, Pull* pull);
   absl::Status WatchRings();
   FollowedProcess FollowedOf(const Row& row, bool ended) const;
@@ -100,6 +100,7 @@ class BpfFaults : public FaultSource {
   Fd woken_;  // epoll on both rings, by edge: what waits for the next tick does not make it readable again
   std::unique_ptr<FollowedTree> tree_;
   std::unique_ptr<BpfSites> sites_;
+  BpfHeaps heaps_;
   absl::flat_hash_set<uint32_t> ended_with_regions_;  // processes whose regions are still in the table
   uint64_t next_room_ns_ = 0;                         // CLOCK_BOOTTIME; when to delete those, if nobody pulls before
   std::vector<cowprof_task> forks_;                   // that the tree is to look at, seen while it was being scanned
@@ -184,20 +185,6 @@ absl::Status BpfFaults::ReadCauses(const TreeLook& look, Pull* pull) const {
   return absl::OkStatus();
 }
 
-// Makes room in the table of freed memory. Rows are told apart by serial only.
-absl::Status BpfFaults::ForgetHeaps(const absl::flat_hash_set<uint32_t>& serials) const {
-  if (serials.empty()) return absl::OkStatus();
-  static_assert(sizeof(cowprof_freed_pages) == sizeof(cowprof_freed_words));
-  for (const bpf_map* table : {skeleton_->maps.freed, skeleton_->maps.freed_parts}) {
-    const auto rows = ReadHash<uint64_t, cowprof_freed_pages>(bpf_map__fd(table), "freed memory");
-    if (!rows.ok()) return rows.status();
-    for (const auto& [key, unused] : *rows) {
-      if (serials.contains(static_cast<uint32_t>(key >> 36))) bpf_map_delete_elem(bpf_map__fd(table), &key);
-    }
-  }
-  return absl::OkStatus();
-}
-
 FollowedProcess BpfFaults::FollowedOf(const Row& row, bool ended) const {
   const ProcessId id = IdOf(row.id);
   return {.id = id,
@@ -251,10 +238,10 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
                  .regions_dropped = regions_dropped,
                  .unclassified_copies = losses.cause_rows_dropped,
                  .unplaced_copies = losses.place_rows_dropped,
+                 .heaps_dropped = losses.heaps_dropped,
                  .pages_dropped = losses.pages_dropped,
                  .threads_refused = losses.threads_refused,
                  .probes_skipped = SkippedRuns(*skeleton_)};
-  absl::flat_hash_set<uint32_t> heaps_of_ended;
   for (const auto& [key, row] : *rows) {
     if (key.pid == 0) {
       pull.losses.unattributed_copies = row.counts.rowless_copies;  // the overflow row
@@ -265,16 +252,16 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
     const bool ended = state == RowState::kEnded;
     look.processes.push_back(FollowedOf(row, ended));
     pull.counts[row.serial] = CountsOf(row.counts, options_);
+    heaps_.Look(row, ended);
     if (ended) {
       bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.learned_images), &row.serial);
       bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.mallocs), &row.serial);
-      if (row.heap != COWPROF_HEAP_UNKNOWN) heaps_of_ended.insert(row.serial);
       tree_->Forget(key, IdOf(row.id));
       ended_with_regions_.insert(row.serial);
       sites_->AddEnded(row.serial);
     }
   }
-  if (absl::Status status = ForgetHeaps(heaps_of_ended); !status.ok()) return status;
+  if (absl::Status status = heaps_.MakeRoom(*skeleton_); !status.ok()) return status;
   if (absl::Status status = ReadCauses(look, &pull); !status.ok()) return status;
   std::sort(look.processes.begin(), look.processes.end(), [](const FollowedProcess& a, const FollowedProcess& b) {
     return std::tie(a.forked_ns, a.serial) < std::tie(b.forked_ns, b.serial);

@@ -3,13 +3,17 @@
 // read-file (filled by read(2)); write (to kept blocks, in place); late (the same, freed by the parent after the fork);
 // mixed (blocks of 1 KiB: on one half of the pages the worker first writes to one that it allocates, on the other to
 // one that was kept); other-arena (as allocate, in a thread that has an arena of its own); again (a worker allocates
-// what was free, forks, and writes to it again).
+// what was free, forks, and writes to it again); commands (as allocate, after some hundred commands, each forked while
+// there was free memory, and run by exec).
 #include <malloc.h>
 #include <pthread.h>
 
 #include "workload.h"
 
 enum { kBlocks = 512, kBlockBytes = 150000, kSmall = 1008, kMostSmall = 65536 };
+// Each free block has two pages in part. All commands together leave more of those than the recorder has room for
+// (16,384), and those of one second a third.
+enum { kCommands = 250, kFreeBeforeCommands = 48, kCommandGapUs = 20000 };
 
 static const char* mode;
 static char* volatile kept[kBlocks], * volatile freed[kBlocks], * volatile small[kMostSmall];
@@ -43,9 +47,27 @@ static void Allocate(void) {
   }
 }
 
+static void RunCommands(void) {
+  for (int i = 0; i < kFreeBeforeCommands; ++i) {
+    free(freed[i]);
+    freed[i] = NULL;
+  }
+  usleep(800000);  // until the recorder knows the program
+  for (int i = 0; i < kCommands; ++i) {
+    pid_t command = fork();
+    if (command == 0) {
+      execl("/bin/true", "true", NULL);
+      _exit(1);
+    }
+    waitpid(command, NULL, 0);
+    usleep(kCommandGapUs);
+  }
+}
+
 static void* ForkAndWork(void* unused) {
   (void)unused;
   Fill();
+  if (Is("commands")) RunCommands();
   if (!Is("late")) Free(freed);
   usleep(800000);  // until the recorder knows the program
   pid_t child = fork();

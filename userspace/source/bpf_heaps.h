@@ -1,0 +1,30 @@
+// The free memory that the probes noted at forks: makes room in its tables.
+#ifndef COWPROF_SOURCE_BPF_HEAPS_H_
+#define COWPROF_SOURCE_BPF_HEAPS_H_
+
+#include <cstdint>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "cowprof.h"
+#include "source/bpf_handles.h"
+
+namespace cowprof {
+
+class BpfHeaps {
+ public:
+  // One look at a process. `ended`: the last one.
+  void Look(const cowprof_process_row& row, bool ended);
+  // Deletes what the looks have found to be of no use any more.
+  absl::Status MakeRoom(cowprof_probes& skeleton);
+  // Processes whose notes MakeRoom() is to delete.
+  const absl::flat_hash_set<uint32_t>& useless() const { return useless_; }
+
+ private:
+  absl::flat_hash_set<uint32_t> useless_;
+  absl::flat_hash_set<uint32_t> deleted_;  // of processes that still live
+};
+
+}  // namespace cowprof
+
+#endif  // COWPROF_SOURCE_BPF_HEAPS_H_
