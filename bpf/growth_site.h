@@ -36,15 +36,29 @@ static void plan_next_growth(struct thread_state *state)
 	state->new_gap = state->new_period ? bpf_get_prandom_u32() % (2 * state->new_period) : 0;
 }
 
-// A row that finds no room is missing from the sample, and so is the growth that it stands for.
+// Whether it has a row.
+static int add_growth(struct cowprof_growth_key *key, __u64 pages)
+{
+	struct cowprof_growth one = { .pages = pages, .samples = 1 };
+	struct cowprof_growth *row = bpf_map_lookup_elem(&growth, key);
+
+	if (!row && !bpf_map_update_elem(&growth, key, &one, BPF_NOEXIST))
+		return 1;
+	if (!row) // another thread may have added it
+		row = bpf_map_lookup_elem(&growth, key);
+	if (!row)
+		return 0;
+	__sync_fetch_and_add(&row->pages, pages);
+	__sync_fetch_and_add(&row->samples, 1);
+	return 1;
+}
+
 static __noinline int sample_growth(struct thread_state *state)
 {
-	struct cowprof_growth one = { .pages = state->new_pages, .samples = 1 };
 	struct cowprof_growth_key key = { .serial = state->serial };
-	struct cowprof_growth *row;
 	struct cowprof_image *image;
+	__u64 pages = state->new_pages, hash;
 	__u32 image_id;
-	__u64 hash;
 
 	if (state->images_learned != images_learned)
 		learn_image(state);
@@ -56,13 +70,8 @@ static __noinline int sample_growth(struct thread_state *state)
 	hash = walk_frames();
 	if (hash)
 		key.stack = keep_stack(state, hash, &growth_stacks);
-	row = bpf_map_lookup_elem(&growth, &key);
-	if (!row) {
-		bpf_map_update_elem(&growth, &key, &one, BPF_NOEXIST);
-		return 0;
-	}
-	__sync_fetch_and_add(&row->pages, one.pages);
-	__sync_fetch_and_add(&row->samples, 1);
+	if (!add_growth(&key, pages) || (hash && !key.stack))
+		__sync_fetch_and_add(&losses.growth_dropped, pages);
 	return 0;
 }
 

@@ -368,6 +368,7 @@ class RandomRecording {
     if (Chance(0.1)) losses_.regions_dropped += Number(20);
     if (Chance(0.1)) losses_.unclassified_copies += Number(20);
     if (Chance(0.1)) losses_.unplaced_copies += Number(20);
+    if (Chance(0.1)) losses_.unplaced_new_pages += Number(20);
     if (Chance(0.1)) losses_.heaps_dropped += Number(20);
     if (Chance(0.1)) losses_.pages_dropped += Number(20);
     if (Chance(0.1)) losses_.unreadable += 1;

@@ -238,6 +238,7 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
                  .regions_dropped = regions_dropped,
                  .unclassified_copies = losses.cause_rows_dropped,
                  .unplaced_copies = losses.place_rows_dropped,
+                 .unplaced_new_pages = losses.growth_dropped,
                  .heaps_dropped = losses.heaps_dropped,
                  .pages_dropped = losses.pages_dropped,
                  .threads_refused = losses.threads_refused,

@@ -15,6 +15,7 @@ constexpr struct {
                {"regions_dropped", &Losses::regions_dropped},
                {"unclassified_copies", &Losses::unclassified_copies},
                {"unplaced_copies", &Losses::unplaced_copies},
+               {"unplaced_new_pages", &Losses::unplaced_new_pages},
                {"heaps_dropped", &Losses::heaps_dropped},
                {"pages_dropped", &Losses::pages_dropped},
                {"threads_refused", &Losses::threads_refused},

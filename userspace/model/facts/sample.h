@@ -170,6 +170,7 @@ struct Losses {
   uint64_t regions_dropped = 0;      // region table full: the sweep reads such a process whole; or disk full, as above
   uint64_t unclassified_copies = 0;  // cause table full: counted as unknown
   uint64_t unplaced_copies = 0;      // copy site table full: no type and no line
+  uint64_t unplaced_new_pages = 0;   // the same of new memory
   uint64_t heaps_dropped = 0;        // forks whose free memory found no room in its table: some of it is not known
   uint64_t pages_dropped = 0;        // copied pages that are missing from the map of pages
   uint64_t threads_refused = 0;  // faults, forks and signals not seen: the kernel had no memory for a thread's state

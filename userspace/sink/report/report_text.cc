@@ -87,6 +87,7 @@ std::string LossesText(const Losses& losses) {
                                                     {losses.regions_dropped, "regions dropped"},
                                                     {losses.unclassified_copies, "copies without a cause"},
                                                     {losses.unplaced_copies, "copies without a line"},
+                                                    {losses.unplaced_new_pages, "new pages without a line"},
                                                     {losses.heaps_dropped, "forks with free memory not noted"},
                                                     {losses.pages_dropped, "pages not on the map"},
                                                     {losses.threads_refused, "faults not seen"},

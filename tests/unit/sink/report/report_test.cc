@@ -289,6 +289,8 @@ TEST_CASE("losses in words") {
                     .records_dropped = 2}) ==
         "events dropped: 2; processes dropped: 2; copies without a process: 16,063; regions dropped: 2,000; "
         "failed reads: 2; samples not written: 2");
+  CHECK(LossesText({.unplaced_copies = 3, .unplaced_new_pages = 1024, .heaps_dropped = 1}) ==
+        "copies without a line: 3; new pages without a line: 1,024; forks with free memory not noted: 1");
 }
 
 TEST_CASE("a loss makes counts too low only if something was not counted") {
