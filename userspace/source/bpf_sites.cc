@@ -1,14 +1,21 @@
 #include "source/bpf_sites.h"
 
 #include <algorithm>
-#include <utility>
+
+#include "posix/clock.h"
 
 namespace cowprof {
+namespace {
+
+// A thread takes up to 500 samples of copies a second, and 200 of new memory, each of which may bring back a stack.
+constexpr absl::Duration kClearEvery = absl::Seconds(2);
+
+}  // namespace
 
 BpfSites::BpfSites(cowprof_probes& skeleton)
     : skeleton_(skeleton),
-      copy_stacks_{.map = bpf_map__fd(skeleton.maps.stacks), .room = COWPROF_MAX_STACKS, .read = {}},
-      growth_stacks_{.map = bpf_map__fd(skeleton.maps.growth_stacks), .room = COWPROF_MAX_GROWTH_STACKS, .read = {}} {}
+      copy_stacks_{.map = bpf_map__fd(skeleton.maps.stacks), .room = COWPROF_MAX_STACKS},
+      growth_stacks_{.map = bpf_map__fd(skeleton.maps.growth_stacks), .room = COWPROF_MAX_GROWTH_STACKS} {}
 
 absl::StatusOr<std::vector<CopySiteRow>> BpfSites::Pull() {
   const int map = bpf_map__fd(skeleton_.maps.copy_sites);
@@ -42,13 +49,24 @@ std::vector<cowprof_frame> BpfSites::ReadStack(uint64_t stack) {
   cowprof_stack value;
   for (StackTable* table : {&copy_stacks_, &growth_stacks_}) {
     if (bpf_map_lookup_elem(table->map, &stack, &value) != 0) continue;
-    table->read.push_back(stack);
-    if (table->read.size() >= table->room / 4) {
-      for (const uint64_t read : std::exchange(table->read, {})) bpf_map_delete_elem(table->map, &read);
-    }
+    ++table->read;
     return {value.frames, value.frames + std::min<uint32_t>(value.depth, COWPROF_MAX_FRAMES)};
   }
   return {};
+}
+
+void BpfSites::ForgetStacks(const absl::flat_hash_set<uint64_t>& stacks) {
+  const absl::Duration now = ReadClock(CLOCK_MONOTONIC);
+  for (StackTable* table : {&copy_stacks_, &growth_stacks_}) {
+    if (table->read < table->room / 4 && now < table->next) continue;
+    const auto rows = ReadHash<uint64_t, cowprof_stack>(table->map, "stacks");
+    if (!rows.ok()) continue;
+    for (const auto& [key, unused] : *rows) {
+      if (stacks.contains(key)) bpf_map_delete_elem(table->map, &key);
+    }
+    table->read = 0;
+    table->next = now + kClearEvery;
+  }
 }
 
 }  // namespace cowprof

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "cowprof.h"
 #include "source/bpf_handles.h"
 #include "source/fault_source.h"
@@ -22,15 +23,18 @@ class BpfSites {
   void AddEnded(uint32_t serial) { ended_.insert(serial); }
   // The rows of both tables; those of the second have the shape COWPROF_SHAPE_NEW.
   absl::StatusOr<std::vector<CopySiteRow>> Pull();
-  // Innermost frame first; empty: not there (any more). Deletes stacks that were read: a program may have more of them
-  // than the tables have room for.
+  // Innermost frame first; empty: not there (any more).
   std::vector<cowprof_frame> ReadStack(uint64_t stack);
+  // Deletes these stacks, which were read and come back when they are sampled again: a program may have more of them
+  // than the tables have room for.
+  void ForgetStacks(const absl::flat_hash_set<uint64_t>& stacks);
 
  private:
   struct StackTable {
     int map = -1;
-    size_t room = 0;             // of the table
-    std::vector<uint64_t> read;  // and still in it
+    size_t room = 0;           // of the table
+    size_t read = 0;           // since it was last cleared
+    absl::Duration next = {};  // when to clear it at the latest, monotonic
   };
 
   cowprof_probes& skeleton_;

@@ -151,8 +151,10 @@ class FaultSource {
   // Whether PullCopySites() has new rows, or a process called exec, since the last call with `again`, which also asks
   // to be woken up for the next.
   virtual bool TakeNews(bool again) = 0;
-  // Innermost first. To be read once: it may make room for others.
+  // Innermost first; empty: not there (any more).
   virtual std::vector<cowprof_frame> ReadStack(uint64_t stack) = 0;
+  // These are known, and may make room for others.
+  virtual void ForgetStacks(const absl::flat_hash_set<uint64_t>& /*stacks*/) {}
   // From now on `serial` and what it forks are read by `facts`, until it calls exec.
   virtual absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) = 0;
   // The same of its malloc: children that are forked from now on have their parent's free memory noted at the fork.
