@@ -48,6 +48,7 @@ class FakeFaults : public FaultSource {
     learned.push_back({serial, image, facts});
     return learning_fails ? absl::InternalError("no") : absl::OkStatus();
   }
+  void Unlearn(uint32_t serial) override { unlearned.push_back(serial); }
   void ForgetImage(uint32_t image) override { forgotten.push_back(image); }
   absl::Status TrustSites(const std::vector<SiteVerdict>& told) override {
     verdicts.insert(verdicts.end(), told.begin(), told.end());
@@ -63,7 +64,7 @@ class FakeFaults : public FaultSource {
   absl::flat_hash_set<uint64_t> known_stacks;
   std::vector<Learned> learned;
   std::vector<SiteVerdict> verdicts;
-  std::vector<uint32_t> forgotten;
+  std::vector<uint32_t> forgotten, unlearned;
 };
 
 // The collector's part: processes by serial; the index in the recording is serial - 1.

@@ -32,6 +32,7 @@ void Programs::Exec(const ProcessId& id) {
   if (serial == serials_.end()) return;
   Member& member = members_.at(serial->second);
   member.program->memory().Remove(id);
+  if (member.taught || member.malloc_taught) faults_->Unlearn(member.serial);
   if (member.taught) member.earlier.push_back(member.program);
   if (member.earlier.size() > kMostEarlier) member.earlier.erase(member.earlier.begin());
   Start(&member, /*starting=*/true);

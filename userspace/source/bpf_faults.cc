@@ -79,6 +79,7 @@ class BpfFaults : public FaultSource {
   void ForgetStacks(const absl::flat_hash_set<uint64_t>& stacks) override { sites_->ForgetStacks(stacks); }
   absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) override;
   absl::Status LearnMalloc(uint32_t serial, const cowprof_malloc& facts) override;
+  void Unlearn(uint32_t serial) override;
   void ForgetImage(uint32_t image) override { bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.images), &image); }
   absl::Status TrustSites(const std::vector<SiteVerdict>& verdicts) override;
   void LogPages(bool on) override { skeleton_->bss->log_pages = on; }
@@ -350,6 +351,15 @@ absl::Status BpfFaults::LearnMalloc(uint32_t serial, const cowprof_malloc& facts
   if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.mallocs), &serial, &facts, BPF_ANY) != 0)
     return BpfStatus(errno, "write the table of allocators");
   return absl::OkStatus();
+}
+
+// An image that is still there came after the exec, which deletes it. The probes may have taken it over already, so it
+// is overwritten with "unknown". A process that has ended gets no row.
+void BpfFaults::Unlearn(uint32_t serial) {
+  const uint32_t unknown = 0;
+  bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.mallocs), &serial);
+  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.learned_images), &serial, &unknown, BPF_EXIST) == 0)
+    __atomic_add_fetch(&skeleton_->bss->images_learned, 1, __ATOMIC_RELEASE);
 }
 
 absl::Status BpfFaults::TrustSites(const std::vector<SiteVerdict>& verdicts) {

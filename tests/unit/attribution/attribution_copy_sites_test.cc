@@ -400,6 +400,22 @@ TEST_CASE("attribution: an interpreter is learned once a process, and names its 
   CHECK(setting.CausesOf(2) == Counts({{Cause::kUnknown, 9}}));
 }
 
+// The exec may come between the look at the program and its image's arrival at the probes.
+TEST_CASE("attribution: an exec takes back what the probes were taught of the program before") {
+  PythonProcess python(kScript);
+  if (Lacks("python3", python.pid() != 0, "no /usr/bin/python3")) return;
+  Setting setting;
+  setting.Follow(1, python.pid());
+  setting.programs.Exec(setting.Find(1).id);
+  CHECK(setting.faults.unlearned.empty());  // nothing was taught
+  setting.Learn();
+  REQUIRE(setting.faults.learned.size() == 1);
+  setting.programs.Exec(setting.Find(1).id);
+  CHECK(setting.faults.unlearned == std::vector<uint32_t>{1});
+  setting.Learn();
+  CHECK(setting.faults.learned.size() == 2);
+}
+
 TEST_CASE("attribution: a pid that was handed out again is not read") {
   PythonProcess python(kScript);
   if (Lacks("python3", python.pid() != 0, "no /usr/bin/python3")) return;
