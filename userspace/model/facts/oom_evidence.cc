@@ -153,7 +153,7 @@ void AppendOomKills(const Sample& sample, const OomScene& scene, RunModel* model
   for (const Event& event : sample.events) {
     const auto* chosen = event.As<OomVictim>();
     ProcessModel* const victim = model->Find(event.index);
-    if (chosen == nullptr || !chosen->limit || victim == nullptr) continue;
+    if (chosen == nullptr || !chosen->limit || victim == nullptr || !victim->oom_victim) continue;
     // No process held more than the limit at once: the excess was given back in between.
     const uint64_t most = chosen->limit->kind == LimitKind::kHost ? UINT64_MAX : chosen->limit->used;
     OomKill kill = {.t = event.t, .limit = *chosen->limit};

@@ -1,5 +1,7 @@
 #include "model/facts/run_events.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <variant>
 #include <vector>
@@ -114,9 +116,26 @@ void NoteForkHazard(const Event& event, const ForkHazardSeen& seen, RunModel* mo
   if (!seen.locks.empty()) known.with_locks = seen;
 }
 
+// Whether a process had killed it, and not the kernel. In a cgroup that has run out, the kernel marks a process that is
+// dying anyway as its victim, and sends it no signal (task_will_free_mem(), mm/oom_kill.c).
+bool WasKilledByProcess(const ProcessModel& process) {
+  bool by_process = false;
+  for (const Event& event : process.signals) {
+    const auto* sent = event.As<SignalSent>();
+    if (sent == nullptr || sent->signal != SIGKILL) continue;
+    if (sent->code == SI_KERNEL) return false;
+    by_process = true;
+  }
+  return by_process;
+}
+
 void EndProcess(absl::Duration t, const ProcessExited& exited, RunModel* model, ProcessModel* process) {
   process->ended = t;
   if (exited.status) process->exit = ExitOf(*exited.status);
+  if (process->exit && process->exit->signal != SIGKILL) {  // it was dying by itself already
+    process->oom_victim = false;
+    process->oom.reset();
+  }
   process->copies_per_second = 0;
   model->private_memory[process->index].End();
   NoteEnd(model, process);
@@ -160,7 +179,7 @@ void AppendEvent(const Event& event, RunModel* model) {
                  [&](const ProcessExited& exited) { EndProcess(event.t, exited, model, process); },
                  [&](const SignalSent&) { AppendSignal(event, process); },
                  [&](const SignalDelivered&) { AppendSignal(event, process); },
-                 [&](const OomVictim&) { process->oom_victim = true; },
+                 [&](const OomVictim&) { process->oom_victim = !WasKilledByProcess(*process); },
                  [](const Note&) {},
                  [&](const PythonFound& python) {
                    process->python = python.version;

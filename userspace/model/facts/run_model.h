@@ -112,7 +112,7 @@ struct ProcessModel {
   std::optional<bool> persistent;           // whether a PyTorch worker lives on for the next epoch
   std::optional<Framework> framework;       // that it runs under, or that it has no Python; absent: unknown
   std::vector<Event> signals;               // SignalSent and SignalDelivered; the last few
-  bool oom_victim = false;                  // the OOM killer chose it
+  bool oom_victim = false;                  // the OOM killer chose it, and it was not dying already
   std::optional<OomKill> oom;               // the same, if its limit is known
   std::string python;                       // version of the interpreter; "": none, or not known
   std::string python_problem;               // why it can't be read; "": it can

@@ -342,12 +342,25 @@ TEST_CASE("post-mortem: no OOM kill is assumed where none was seen") {
   exited.Add({Victim(1, full), Exited(1, 0)});
   CHECK(Of(exited, 1).text == "exit 0");
   CHECK(IdsOf(exited) == Ids{"clean"});
+  CHECK_FALSE(exited.run.model.processes[1].oom_victim);
   // A recording of an older cowprof: which limit it was is not known.
   Story old(1);
   old.Add({Victim(1, std::nullopt), Exited(1, SIGKILL)});
   CHECK(Of(old, 1).text == "killed by SIGKILL: the OOM killer");
   CHECK(Of(old, 1).cause.empty());
   CHECK(IdsOf(old).empty());  // not "clean"
+}
+
+// The kernel marks what is dying already instead of killing another process.
+TEST_CASE("post-mortem: what another process has killed is not a victim of the OOM killer") {
+  Story killed(1);
+  killed.Add({Sent(1, SIGKILL, 0, 4242), Victim(1, Cgroup(256 * kMiB)), Exited(1, SIGKILL)});
+  CHECK(Of(killed, 1).text == "killed by SIGKILL from sh (pid 4242)");
+  CHECK_FALSE(killed.run.model.processes[1].oom);
+  Story twice(1);  // the kernel kills it as well
+  twice.Add(
+      {Sent(1, SIGKILL, 0, 4242), Sent(1, SIGKILL, kKernel, 1001), Victim(1, Cgroup(256 * kMiB)), Exited(1, SIGKILL)});
+  CHECK(Of(twice, 1).cause == "oom-cgroup");
 }
 
 TEST_CASE("post-mortem: a bus error beyond the end of a file, and within it") {

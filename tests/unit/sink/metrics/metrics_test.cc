@@ -161,6 +161,16 @@ TEST_CASE("metrics: exits are counted by cause and never fall") {
   CHECK(job.Says("cowprof_worker_exits_total{job_id=\"job-7\",rank=\"3\",cause=\"done\"} 7"));
 }
 
+TEST_CASE("metrics: what ended by itself while its cgroup ran out of memory was not killed") {
+  Job job;
+  job.Tick(TwoWorkers());
+  job.Tick({.t = absl::Seconds(3),
+            .events = {{.t = absl::Seconds(3), .index = 1, .what = OomVictim{}}, Exited(1, 0)},
+            .processes = {Worker(1, 0, 10)}});
+  CHECK(job.Says("cowprof_worker_exits_total{job_id=\"job-7\",rank=\"3\",cause=\"done\"} 1"));
+  CHECK(job.Says("cowprof_worker_exits_total{job_id=\"job-7\",rank=\"3\",cause=\"oom\"} 0"));
+}
+
 TEST_CASE("metrics: sums over workers do not fall when one turns out to be none") {
   Job job;
   Sample sample = TwoWorkers();
