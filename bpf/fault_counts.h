@@ -13,7 +13,9 @@ struct {
 enum {
 	FAULT_PRESENT = 1, // x86 error code: protection fault on a present page
 	FAULT_WRITE = 2,
+	FAULT_SHADOW_STACK = 1 << 6, // by call or ret; since 6.6, and taken for a write
 	GFP_MOVABLE_USER = 0x2 | 0x8, // HIGHMEM | MOVABLE: set for pages of user memory
+	GFP_FS = 0x80,
 	GFP_ZERO = 0x100,
 	PF_MEMALLOC = 0x800, // of a task: it is reclaiming memory
 };
@@ -226,12 +228,13 @@ static __noinline int count_copy_out_of_line(struct thread_state *state)
 }
 
 // An allocation belongs to the pending fault only while the user registers are still those of the
-// fault; a later system call has others. Read-ahead of the page cache allocates with __GFP_NORETRY,
-// as nothing does that a fault takes for itself, except for a huge page, which has __GFP_NOMEMALLOC
-// as well. A fault in kernel mode has the registers of its system call throughout, which may go on
-// to write into the page cache (__GFP_WRITE). Within a fault the kernel may move a page to the
-// thread's node (alloc_misplaced_dst_folio(); alloc_pages_mpol() allocates a new huge page with both
-// bits), and reclaim memory by compressing it.
+// fault; a later system call has others, unless it is the same one in a loop. Read-ahead of the page
+// cache allocates with __GFP_NORETRY, as nothing does that a fault takes for itself, except for a
+// huge page, which has __GFP_NOMEMALLOC as well. A fault in kernel mode has the registers of its
+// system call throughout, which may go on to write into the page cache (__GFP_WRITE), or to read
+// ahead as btrfs and squashfs do (without __GFP_FS, which a page for a fault has). Within a fault
+// the kernel may move a page to the thread's node (alloc_misplaced_dst_folio(); alloc_pages_mpol()
+// allocates a new huge page with both bits), and reclaim memory by compressing it.
 static __always_inline int belongs_to_fault(struct task_struct *task, struct thread_state *state,
 					    unsigned int order, unsigned int gfp)
 {
@@ -242,7 +245,7 @@ static __always_inline int belongs_to_fault(struct task_struct *task, struct thr
 		return 0;
 	if (gfp & noretry && (!(gfp & GFP(NOMEMALLOC)) || (state->kernel_mode && state->present)))
 		return 0;
-	if (state->kernel_mode && gfp & GFP(WRITE))
+	if (state->kernel_mode && (gfp & (GFP(WRITE) | GFP_FS)) != GFP_FS)
 		return 0;
 	return !(task->flags & PF_MEMALLOC) && same_registers(state, regs);
 }

@@ -13,7 +13,7 @@ static __always_inline int open_fault(struct thread_state *state, __u64 address,
 		keep_huge(state);
 	state->kernel_faults.now += kernel_mode;
 	state->present = !!(error_code & FAULT_PRESENT);
-	state->write = !!(error_code & FAULT_WRITE);
+	state->write = !!(error_code & (FAULT_WRITE | FAULT_SHADOW_STACK));
 	state->faults.now++;
 	state->write_protect_faults.now += state->present && state->write;
 	state->address = address;
