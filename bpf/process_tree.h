@@ -14,16 +14,19 @@ static void add_child(struct cowprof_process_row *forker, struct thread_state *p
 		      struct task_struct *child, int vforked)
 {
 	struct cowprof_process_key key = key_of(child);
-	struct cowprof_process_row *row;
+	struct cowprof_process_row *row = 0;
 	struct thread_state *state;
 	__u32 serial;
 
 	forget_copies(forker->serial);
 	__sync_fetch_and_add(tracked_slot(child), 1);
-	// The scan may have found the child before this program runs.
-	if (bpf_map_update_elem(&processes, &key, &zero_row, BPF_NOEXIST) == -EEXIST)
-		__sync_fetch_and_add(tracked_slot(child), -1);
-	row = bpf_map_lookup_elem(&processes, &key);
+	// A child of the overflow row stays there: nobody knows its parent.
+	if (forker->serial) {
+		// The scan may have found the child before this program runs.
+		if (bpf_map_update_elem(&processes, &key, &zero_row, BPF_NOEXIST) == -EEXIST)
+			__sync_fetch_and_add(tracked_slot(child), -1);
+		row = bpf_map_lookup_elem(&processes, &key);
+	}
 	if (!row) {
 		__sync_fetch_and_add(&losses.processes_dropped, 1);
 		state = bpf_task_storage_get(&threads, child, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
