@@ -67,7 +67,7 @@ void MoveIf(std::vector<T>* from, Predicate wanted, std::vector<T>* to) {
 class BpfFaults : public FaultSource {
  public:
   absl::Status Load(const BpfOptions& options, KernelBtf kernel);
-  absl::Status Follow(pid_t target) override { return tree_->Follow(target); }
+  absl::Status Follow(pid_t target) override;
   absl::StatusOr<TreeLook> LookAtTree() override;
   absl::StatusOr<Pull> PullCounts(const PullRequest&) override { return std::exchange(pulled_, {}); }
   absl::flat_hash_map<uint32_t, FaultCounts> CountFaultsNow() override;
@@ -135,6 +135,12 @@ absl::Status BpfFaults::Load(const BpfOptions& options, KernelBtf kernel) {
     return BpfStatus(errno, "write the overflow row");
   }
   return absl::OkStatus();
+}
+
+absl::Status BpfFaults::Follow(pid_t target) {
+  const absl::Status status = tree_->Follow(target);
+  forks_ = {};  // of the whole host
+  return status;
 }
 
 int BpfFaults::OnEvent(void* context, void* data, size_t size) {
