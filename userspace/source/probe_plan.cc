@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "model/format.h"
@@ -36,6 +37,19 @@ bool KnowsHelper(const btf* kernel, absl::string_view helper) {
   const auto* values = btf_enum(type);
   return std::any_of(values, values + btf_vlen(type),
                      [&](const auto& value) { return helper == btf__name_by_offset(kernel, value.name_off); });
+}
+
+// Since 6.12 the lock of a BPF ring buffer is a raw one (8b62645b09f8), also in stable versions of older kernels.
+bool HasSleepingRing(const btf* kernel) {
+  const btf_type* ring = btf__type_by_id(kernel, btf__find_by_name_kind(kernel, "bpf_ringbuf", BTF_KIND_STRUCT));
+  if (ring == nullptr || !btf_is_struct(ring)) return false;
+  for (int i = 0; i < btf_vlen(ring); ++i) {
+    const btf_member& member = btf_members(ring)[i];
+    const btf_type* type = btf__type_by_id(kernel, member.type);
+    if (absl::string_view(btf__name_by_offset(kernel, member.name_off)) == "spinlock")
+      return absl::string_view(btf__name_by_offset(kernel, type->name_off)) == "spinlock_t";
+  }
+  return false;
 }
 
 // Loads an empty fentry program on the function that decides between copy and reuse. Does not attach it: that would
@@ -79,6 +93,10 @@ Obstacle ObstacleToBpf(const HostFacts& facts) {
   if (!facts.bpf_threads) {
     return {"BPF programs of this kernel can't keep state per thread or read its registers",
             "use a kernel with bpf_task_storage_get and bpf_task_pt_regs for tracing: Linux 5.15"};
+  }
+  if (facts.ring_sleeps) {
+    return {"the BPF ring buffers of this PREEMPT_RT kernel take a lock that sleeps, where probes must not",
+            "use Linux 6.12 or later"};
   }
   if (!facts.host_users) {
     return {
@@ -250,6 +268,7 @@ HostFacts ReadHostFacts() {
     facts.fault_tracepoint = Knows(kernel, "btf_trace_page_fault_user", BTF_KIND_TYPEDEF);
     facts.bpf_threads =
         KnowsHelper(kernel, "BPF_FUNC_task_storage_get") && KnowsHelper(kernel, "BPF_FUNC_task_pt_regs");
+    facts.ring_sleeps = absl::StrContains(name.version, "PREEMPT_RT") && HasSleepingRing(kernel);
     facts.bpf_find_vma = KnowsHelper(kernel, "BPF_FUNC_find_vma");
     facts.fentry = TryFentry(kernel);
   }

@@ -29,6 +29,7 @@ struct HostFacts {
   bool host_users = false;        // otherwise the capabilities are not those that bpf(2) checks, the host's
   bool bpf_threads = false;       // BPF programs can keep state per thread and read its registers (since 5.15)
   bool bpf_find_vma = false;      // and find the mapping of an address (since 5.17)
+  bool ring_sleeps = false;       // PREEMPT_RT: a BPF ring buffer takes a lock that sleeps, where probes must not
   bool fault_tracepoint = false;  // BTF has exceptions:page_fault_user: x86-64
   absl::Status fentry;            // result of loading an empty fentry program on do_wp_page
   absl::Status perf_event;        // result of opening the page-fault software event on one CPU

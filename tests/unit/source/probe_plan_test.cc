@@ -91,6 +91,7 @@ TEST_CASE("an obstacle to all BPF programs is named with its remedy") {
   const Missing missing = GENERATE(values<Missing>(
       {{[](HostFacts* facts) { facts->kernel_btf = false; }, "no BTF", "CONFIG_DEBUG_INFO_BTF"},
        {[](HostFacts* facts) { facts->bpf_threads = false; }, "state per thread", "5.15"},
+       {[](HostFacts* facts) { facts->ring_sleeps = true; }, "PREEMPT_RT", "6.12"},
        {[](HostFacts* facts) { facts->page_bytes = 65536; }, "pages of 64 KiB", "page map"},
        {[](HostFacts* facts) { facts->host_users = false; }, "user namespace", "on the host"},
        {[](HostFacts* facts) { facts->cap_bpf = facts->cap_sys_admin = false; }, "CAP_BPF missing", "sudo"},
