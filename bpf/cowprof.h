@@ -295,7 +295,8 @@ struct cowprof_losses {
 	unsigned long long place_rows_dropped; // sampled copies without a place row
 	unsigned long long pages_dropped; // page log entries
 	unsigned long long threads_refused; // failed allocations of a thread's state
-	unsigned long long growth_dropped; // new pages that a sample without a row, or a line, stands for
+	unsigned long long
+		growth_dropped; // new pages that a sample without a row, or a line, stands for
 	unsigned long long heaps_dropped; // forks of which a piece of free memory found no row
 };
 
