@@ -230,7 +230,7 @@ std::optional<Frame> Program::FrameOf(const cowprof_frame& frame) {
       pointer ? frame.instruction : static_cast<int64_t>(static_cast<int32_t>(frame.instruction));
   const std::optional<CodeLocation> location = codes_->Resolve(frame.code, instruction);
   if (!location) return Frame{};
-  if (location->function == "<interpreter trampoline>") return std::nullopt;  // 3.12, Python/ceval.c
+  if (IsTrampoline(*location)) return std::nullopt;
   return Frame{location->file, location->function, location->line};
 }
 

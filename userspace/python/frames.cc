@@ -38,6 +38,10 @@ std::optional<std::string> ReadBytes(const PythonLayout& layout, const MemoryRea
 
 }  // namespace
 
+bool IsTrampoline(const CodeLocation& code) {
+  return code.function == "<interpreter trampoline>" || (code.function == "__init__" && code.file == "__init__");
+}
+
 std::optional<CodeReader::Head> CodeReader::ReadHead(uint64_t code) const {
   const PythonLayout& layout = interpreter_.layout;
   const CodeOffsets& offsets = layout.code;

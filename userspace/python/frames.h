@@ -25,6 +25,10 @@ struct CodeLocation {
   bool operator==(const CodeLocation&) const = default;
 };
 
+// Whether the code is CPython's own, of a frame that Python hides: the trampoline of 3.12 (Python/ceval.c) and, below
+// the __init__ of a class that is called often, _Py_InitCleanup since 3.13 (Python/specialize.c), which has no file.
+bool IsTrampoline(const CodeLocation& code);
+
 // Resolves code objects of one process image. The interpreter and the memory must outlive it.
 class CodeReader {
  public:

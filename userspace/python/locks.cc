@@ -167,8 +167,8 @@ std::string LockReader::NameOf(const ThreadState& thread) const {
 std::vector<Frame> LockReader::StackOf(const ThreadState& thread) {
   std::vector<Frame> stack;
   for (const RawFrame& frame : WalkFrames(interpreter_, memory_, thread.address)) {
-    if (const auto code = codes_.Resolve(frame.code, frame.instruction))
-      stack.push_back({code->file, code->function, code->line});
+    const auto code = codes_.Resolve(frame.code, frame.instruction);
+    if (code && !IsTrampoline(*code)) stack.push_back({code->file, code->function, code->line});
   }
   return stack;
 }

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "python/locks.h"
 #include "python_memory.h"
 
 namespace cowprof {
@@ -70,6 +71,24 @@ TEST_CASE("python frames: instructions of a code object and others") {
   CHECK(line(first - 4) == 0);
   CHECK(line(0) == 0);
   CHECK(line(UINT64_MAX) == 0);
+}
+
+TEST_CASE("python frames: _Py_InitCleanup, below the __init__ of a class, is not a line of the program") {
+  Stack stack(3);
+  for (const auto& [frame, code] : {std::pair{0, "__init__"}, {1, "__init__"}, {2, "train"}}) {
+    const uint64_t at = kCode + 0x10000 * (frame + 1);
+    stack.AddCode(at, code, frame == 1 ? "__init__" : "train.py", 36);
+    stack.Word(kFrames + frame * 256 + stack.layout().frame.code, at);
+    stack.Word(kFrames + frame * 256 + stack.layout().frame.instruction, at + stack.layout().code.adaptive);
+  }
+  CHECK(WalkFrames(stack.interpreter(), stack, kThread).size() == 3);
+  const std::vector<Frame> shown = LockReader(stack.interpreter(), stack).StackOf({.address = kThread});
+  REQUIRE(shown.size() == 2);
+  CHECK((shown[0].file == "train.py" && shown[0].function == "__init__"));
+  CHECK((shown[1].function == "train" && shown[1].line == 36));
+  CHECK_FALSE(IsTrampoline({"train.py", "__init__", 0}));
+  CHECK_FALSE(IsTrampoline({"__init__", "main", 0}));
+  CHECK(IsTrampoline({"<string>", "<interpreter trampoline>", 0}));
 }
 
 TEST_CASE("python frames: more than the limit, cycles, garbage, holes") {
