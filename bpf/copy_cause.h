@@ -116,8 +116,8 @@ static void size_str(struct thread_state *state, __u64 object, __u64 *sizes)
 static int lies_like_object(struct thread_state *state, struct cowprof_image *image, __u64 object,
 			    __u64 type)
 {
-	__u64 pool_base = object & ~((__u64)image->pool_bytes - 1), block, sizes[2] = {}, flags,
-	      count;
+	__u64 pool_base = object & ~((__u64)image->pool_bytes - 1), block, before, sizes[2] = {},
+	      flags, count;
 	enum mapping mapping = MAPPING_OTHER;
 	__u32 pool[POOL_HEADER / 4], headers = 0;
 
@@ -125,8 +125,13 @@ static int lies_like_object(struct thread_state *state, struct cowprof_image *im
 		return 1;
 	if (!read_user(state, pool, sizeof(pool), pool_base)) {
 		block = start_of_block(object, pool, image->pool_bytes);
-		if (block && block != pool_base)
-			return object - block <= 48 && !(object - block & 15);
+		if (block && block != pool_base) {
+			before = object - block;
+			if (before & 15) // 40: after that of PYTHONMALLOC=debug
+				return image->gc_header_bytes == 24 &&
+				       (before == 24 || before == 40);
+			return before <= 48;
+		}
 	}
 	read_user(state, sizes, sizeof(sizes), type + TYPE_SIZES);
 	flags = word_at(state, type + TYPE_FLAGS);
@@ -191,6 +196,11 @@ static int shape_in_pool(struct thread_state *state, struct cowprof_image *image
 		return COWPROF_SHAPE_FREE_BLOCK;
 	// An object without a header, after a GC header, or after that and the pre-header of 3.11
 	// and later.
+	if (image->gc_header_bytes == 24) { // up to 3.7.3: look there instead of at 16
+		words[2] = words[3];
+		words[3] = words[4];
+		words[4] = 0;
+	}
 	for (int i = 0; i < 3; i++) {
 		if (words[2 * i] && !(words[2 * i] >> 32) && is_pointer(words[2 * i + 1]) &&
 		    is_type(state, words[2 * i + 1])) {

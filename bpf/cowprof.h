@@ -111,7 +111,7 @@ struct cowprof_image {
 	unsigned long long collecting; // address of an int, nonzero during a collection; 0: unknown
 	unsigned long long thread_state_at; // offset from the TLS base to the PyThreadState *
 	unsigned int pool_bytes; // pymalloc pool size; 0: another allocator
-	unsigned int gc_header_bytes; // before a GC-tracked object: 16, or 32 up to 3.7
+	unsigned int gc_header_bytes; // before a GC-tracked object: 16; 24 or 32 up to 3.7
 	// Offset of the current frame in PyThreadState. In 3.11 and 3.12 that is a pointer to a
 	// struct with the frame at frame_indirection; -1: direct.
 	unsigned int thread_frame;

@@ -27,6 +27,8 @@ constexpr absl::Duration kLongestGap = absl::Seconds(60);
 // For glibc's malloc, which has lists from the first allocation on: for 4 minutes after an exec, otherwise for 10.
 constexpr int kMostMallocLooks = 16;
 
+constexpr char kNoHeads[] = "the size of the collector's headers, 24 or 32 bytes, can't be told from sys.modules";
+
 // PYTHONMALLOC=malloc, as set by programs that bring their own allocator: then no object lies in a pool. Only a hint:
 // allocators are also chosen when Python is built or embedded, and a program may overwrite its environment.
 bool UsesOtherAllocator(const ProcFs& proc, pid_t pid) {
@@ -122,6 +124,13 @@ bool Program::Inspect(absl::Duration now) {
     python_ = Python::kNotKnownYet;
     return false;
   }
+  // A collection may have had sys.modules in its hands.
+  const bool no_heads = found.ok() && !found->free_threaded && found->layout.gc_head_bytes == 0;
+  if (no_heads && gap_ < kLongestGap) {
+    python_ = Python::kNotKnownYet;
+    reason_ = kNoHeads;
+    return false;
+  }
   next_look_ = absl::InfiniteDuration();
   python_ = Python::kUnusable;
   if (!found.ok()) {
@@ -136,6 +145,8 @@ bool Program::Inspect(absl::Duration now) {
     reason_ = "a free-threaded build: cowprof cannot classify its writes";
   } else if (interpreter_.trace_refs) {
     reason_ = "a build with Py_TRACE_REFS: cowprof cannot classify its writes";
+  } else if (no_heads) {
+    reason_ = kNoHeads;
   } else {
     python_ = Python::kReadable;
     types_ = std::make_unique<TypeReader>(interpreter_, memory_);

@@ -23,7 +23,8 @@ constexpr size_t kChunkBytes = 1 << 16;
 constexpr size_t kVersionTextBytes = 250;  // size of the buffer in Py_GetVersion(), Python/getversion.c
 constexpr uint64_t kReadyFlag = 1 << 12;   // Py_TPFLAGS_READY
 constexpr size_t kMaxThreadsToCheck = 64;
-constexpr size_t kMostFollowed = 32768;  // pointers in .bss; 3.6's method cache alone may have 8,192
+constexpr uint32_t kNewestWithTwoHeads = 7;  // up to 3.7 a GC head has one of two sizes
+constexpr size_t kMostFollowed = 32768;      // pointers in .bss; 3.6's method cache alone may have 8,192
 
 // glibc x86-64, 2.26 to 2.43: struct pthread.specific_1stblock, 32 entries of {seq, data} (nptl/descr.h).
 constexpr uint64_t kSpecificBlock = 0x310;
@@ -167,6 +168,23 @@ uint64_t FindMainInterpreter(const PythonModule& module, const PythonLayout& lay
   return module.interp_head == 0 ? ScanForInterpreter(module, layout, memory) : 0;
 }
 
+// ---- GC heads ----
+
+// The size of a GC head up to 3.7, where the patch decides and the version does not: 24, or 32 with bpo-27987. That of
+// sys.modules, which a collector's list links in both directions. nullopt: not in a list (yet), or it changes just now.
+std::optional<uint32_t> GcHeadBytesOf(const Interpreter& interpreter, const MemoryReader& memory) {
+  if (interpreter.main_interpreter == 0) return std::nullopt;
+  const uint64_t modules = Pointer(memory, interpreter.main_interpreter + interpreter.layout.interpreter.modules);
+  if (!IsUserPointer(modules)) return std::nullopt;
+  for (const uint32_t bytes : {24u, 32u}) {
+    const uint64_t head = modules - bytes, next = Pointer(memory, head), previous = Pointer(memory, head + 8);
+    if (IsUserPointer(next) && IsUserPointer(previous) && Pointer(memory, next + 8) == head &&
+        Pointer(memory, previous) == head)
+      return bytes;
+  }
+  return std::nullopt;
+}
+
 // ---- The thread state of a thread ----
 
 // A key is right if some thread's slot holds that thread's state, which also proves that the C library is glibc. Tries
@@ -261,6 +279,13 @@ absl::StatusOr<Interpreter> ReadInterpreter(const PythonModule& module, const Me
   }
   interpreter.pool_bytes = layout.pool_bytes;
   interpreter.main_interpreter = FindMainInterpreter(module, layout, memory);
+  if (version.minor() <= kNewestWithTwoHeads) {
+    if (const auto bytes = GcHeadBytesOf(interpreter, memory)) {
+      interpreter.layout = WithGcHead(layout, *bytes);
+    } else {
+      interpreter.layout.gc_head_bytes = 0;
+    }
+  }
   interpreter.collecting_address = CollectingAddress(module, interpreter);
   interpreter.enabled_address = EnabledAddress(module, interpreter);
   interpreter.tsd_offset = FindTsdOffset(module, interpreter, memory);

@@ -1,6 +1,7 @@
 // The numbers of layout.h, one row per version. Only this file and debug_offsets.cc spell an offset of CPython.
 // Measured with offsetof against the headers of 3.6.15, 3.7.16, 3.8.18, 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0
-// and 3.14.10 (x86-64); the free-threaded rows with Py_GIL_DISABLED against the last two.
+// and 3.14.10 (x86-64); the free-threaded rows with Py_GIL_DISABLED against the last two. That 3.6.15 was pyenv's,
+// which has the GC head of 3.7.4; upstream's (and 3.7.0 to 3.7.3) is from Include/objimpl.h and was not run.
 #include "python/layout.h"
 
 #include <algorithm>
@@ -76,7 +77,7 @@ constexpr PythonLayout kRows[] = {
      .code = OldCode(36, 96, LineTableKind::kLnotab),
      .string = kString36,
      .container = kContainer36,
-     .gc_head_bytes = 32,
+     .gc_head_bytes = 24,
      .pool_bytes = 4096},
     {.minor = 7,
      .usable = true,
@@ -254,16 +255,25 @@ PythonLayout LayoutOf(uint32_t minor, uint32_t micro, bool free_threaded) {
   static_assert(kRows[std::size(kRows) - 1].minor == kNewestMinor);
   for (const PythonLayout& row : kRows) {
     if (row.minor != minor || row.free_threaded != free_threaded) continue;
-    PythonLayout layout = row;
-    // _PyRuntimeState grew in 3.7.4. The value for 3.7.0 to 3.7.3 is from py-spy's bindings, not measured.
-    if (minor == 7 && micro <= 3) layout.runtime.tss_key = 1420;
-    return layout;
+    return minor == 7 && micro <= 3 ? WithGcHead(row, 24) : row;
   }
   PythonLayout layout;
   layout.minor = minor;
   layout.free_threaded = free_threaded;
   return Unusable(layout, minor < 6 ? "it is older than CPython 3.6, the oldest version that cowprof knows"
                                     : "it is newer than all versions whose layout cowprof knows");
+}
+
+PythonLayout WithGcHead(PythonLayout layout, uint32_t bytes) {
+  // 3.7 has four heads, and what aligns them, in _PyRuntime.gc before `collecting`.
+  if (layout.minor == 7 && layout.gc_head_bytes != bytes) {
+    const bool longer = bytes == 32;
+    layout.runtime.tss_key = longer ? 1508 : 1420;
+    layout.runtime.collecting = longer ? 632 : 544;
+    layout.enabled_to_collecting = longer ? 300 : 220;
+  }
+  layout.gc_head_bytes = bytes;
+  return layout;
 }
 
 PythonLayout WithTraceRefs(PythonLayout layout) {

@@ -81,8 +81,10 @@ struct PythonLayout {
   ContainerOffsets container = {};
 
   uint32_t enabled_to_collecting = 0;  // distance of the two in struct _gc_runtime_state; 0: no such struct (3.6)
-  uint32_t gc_head_bytes = 0;          // before a GC-tracked object: 32 up to 3.7, then 16; 0 if free-threaded
-  uint32_t pool_bytes = 0;             // pymalloc pools; 0 if free-threaded (mimalloc)
+  // Before a GC-tracked object: 24 up to 3.7.3, 32 from there on and in a 3.6 with that change (bpo-27987, as pyenv
+  // builds it), 16 since 3.8; 0: free-threaded, or not known yet.
+  uint32_t gc_head_bytes = 0;
+  uint32_t pool_bytes = 0;  // pymalloc pools; 0 if free-threaded (mimalloc)
   // tp_flags that add 16 bytes before the GC head: managed weakref (bit 3) and dict (bit 4).
   uint64_t preheader_flags = 0;
 };
@@ -102,6 +104,9 @@ PythonLayout LayoutOf(uint32_t minor, uint32_t micro, bool free_threaded);
 
 // `layout`, marked as not usable for `reason` (a literal).
 PythonLayout Unusable(PythonLayout layout, const char* reason);
+
+// The row of 3.6 or 3.7 with GC heads of 24 or 32 bytes: which of them, a program's memory says (ReadInterpreter()).
+PythonLayout WithGcHead(PythonLayout layout, uint32_t bytes);
 
 // The row of a build with Py_TRACE_REFS (every debug build up to 3.7): each object begins with two more pointers.
 PythonLayout WithTraceRefs(PythonLayout layout);

@@ -17,7 +17,9 @@ constexpr uint32_t kMostReferences = 1 << 30;        // immortal objects (PEP 68
 
 std::vector<ObjectHead> FindHeads(absl::Span<const uint64_t> words, const HeadLayout& layout, const TypeLookup& types) {
   std::vector<ObjectHead> heads;
-  for (size_t i = 0; i + 1 < words.size(); i += 2) {
+  // Where heads have 24 bytes, malloc's and pymalloc's blocks begin at multiples of 8 or objects behind a head do.
+  const size_t step = layout.gc_head_bytes == 24 ? 1 : 2;
+  for (size_t i = 0; i + 1 < words.size(); i += step) {
     const uint64_t references = layout.count_has_flags ? words[i] & UINT32_MAX : words[i];
     if (references == 0 || references > kMostReferences || !IsUserPointer(words[i + 1])) continue;
     if (const std::optional<TypeTraits> traits = types(words[i + 1])) heads.push_back({i, words[i + 1], *traits});

@@ -157,9 +157,10 @@ std::optional<PoolBlock> ParsePool(absl::Span<const char> header, uint64_t addre
 }
 
 std::optional<bool> UsesPools(const Interpreter& interpreter, const MemoryReader& memory) {
-  constexpr uint64_t kMostBefore = 48;  // a GC head of 32 bytes and the 16 that PYTHONMALLOC=debug puts before a block
+  constexpr uint64_t kDebugBytes = 16;  // what PYTHONMALLOC=debug puts before a block
   if (interpreter.pool_bytes == 0) return false;
-  if (interpreter.main_interpreter == 0) return std::nullopt;
+  const uint64_t head_bytes = interpreter.layout.gc_head_bytes;
+  if (interpreter.main_interpreter == 0 || head_bytes == 0) return std::nullopt;
   const auto modules =
       ReadValue<uint64_t>(memory, interpreter.main_interpreter + interpreter.layout.interpreter.modules);
   if (!modules || !IsUserPointer(*modules) || !ReadValue<uint64_t>(memory, *modules)) return std::nullopt;
@@ -168,7 +169,7 @@ std::optional<bool> UsesPools(const Interpreter& interpreter, const MemoryReader
   const auto block = ParsePool(header, *modules, interpreter.pool_bytes);
   if (!block || block->in_header || !block->ever_used) return false;
   const uint64_t before = *modules - block->block;
-  return before <= kMostBefore && before % 16 == 0;
+  return before == head_bytes || before == head_bytes + kDebugBytes;
 }
 
 }  // namespace cowprof

@@ -87,8 +87,8 @@ class Comparison {
     return itself && itself->on_heap;
   }
 
-  // 16 bytes are next and prev; 32 bytes are next, prev, gc_refs and 8 bytes of padding for the alignment of long
-  // double (PyGC_Head, Include/objimpl.h of 3.7).
+  // 16 bytes are next and prev; 24 bytes are next, prev and gc_refs; 32 bytes are these and 8 bytes of padding for the
+  // alignment of long double (PyGC_Head, Include/objimpl.h of 3.7.3 and 3.7.4).
   bool IsInGcHead(ptrdiff_t index) const {
     const ptrdiff_t words = context_.layout.gc_head_bytes / 8;
     for (ptrdiff_t distance = words == 4 ? 2 : 1; distance <= words; ++distance) {
@@ -113,7 +113,7 @@ class Comparison {
 std::optional<HeadLayout> HeadLayoutOf(const Interpreter& interpreter) {
   const PythonLayout& layout = interpreter.layout;
   if (!layout.usable || interpreter.free_threaded || layout.free_threaded || interpreter.trace_refs ||
-      interpreter.type_type == 0 || (layout.gc_head_bytes != 16 && layout.gc_head_bytes != 32)) {
+      interpreter.type_type == 0 || layout.gc_head_bytes == 0) {
     return std::nullopt;
   }
   return HeadLayout{.gc_head_bytes = layout.gc_head_bytes, .count_has_flags = layout.minor >= 14};

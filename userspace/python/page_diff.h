@@ -27,7 +27,7 @@ inline constexpr auto kNamesOf<PageDiff> = NamesFor<PageDiff>("identical", "refc
 
 // How the words around an object's head are laid out; depends on the version.
 struct HeadLayout {
-  uint32_t gc_head_bytes = 16;  // before an object of a GC type; 32 up to 3.7
+  uint32_t gc_head_bytes = 16;  // before an object of a GC type; 24 or 32 up to 3.7
   // 3.14: the upper 16 bits of the count's word are flags that never change (Include/refcount.h); 0 before.
   bool count_has_flags = false;
 };

@@ -194,6 +194,48 @@ TEST_CASE("python interpreter: objects with a longer header are recognized") {
   CHECK(interpreter->layout.code.thread_local_code == 224);
 }
 
+TEST_CASE("python interpreter: up to 3.7 sys.modules says how long a GC head is, and what moves with it") {
+  constexpr uint64_t kInterpreter = 0x40000, kThread = 0x41000, kModules = 0x7f0000010048, kOther = 0x7f0000020000;
+  constexpr uint64_t kHead = 0xb0000;
+  // `linked`: where the head of sys.modules is, before the dict; 0: it is in no list of a collector.
+  const auto read = [](uint32_t version, uint64_t linked) {
+    PythonMemory memory;
+    PythonModule module = ModuleOf();
+    module.py_version = kVersion;
+    memory.Word(kVersion, version);
+    const PythonLayout layout = LayoutOf(version >> 16 & 0xff, version >> 8 & 0xff, false);
+    if (layout.minor == 6) module.runtime = 0, module.interp_head = kHead;
+    memory.Word(layout.minor == 6 ? kHead : kRuntime + layout.runtime.interpreters_main, kInterpreter);
+    memory.Word(kInterpreter + layout.interpreter.threads_head, kThread);
+    memory.Word(kThread + layout.thread.interpreter, kInterpreter);
+    memory.Word(kInterpreter + layout.interpreter.modules, kModules);
+    memory.Add(kModules - 40, std::string(48, '\0'));
+    if (linked != 0) {
+      for (const uint64_t link : {0, 8}) {
+        memory.Word(kModules - linked + link, kOther);
+        memory.Word(kOther + link, kModules - linked);
+      }
+    }
+    const auto interpreter = ReadInterpreter(module, memory);
+    REQUIRE(interpreter.ok());
+    CHECK(interpreter->ready);
+    return *interpreter;
+  };
+  for (const uint32_t version : {0x030609f0u, 0x03060ff0u, 0x030703f0u, 0x030704f0u, 0x030710f0u}) {
+    for (const uint32_t bytes : {24u, 32u}) {
+      const Interpreter interpreter = read(version, bytes);
+      CHECK(interpreter.layout.gc_head_bytes == bytes);
+      if (interpreter.layout.minor == 6) continue;
+      CHECK(interpreter.layout.runtime.tss_key == (bytes == 24 ? 1420 : 1508));
+      CHECK(interpreter.collecting_address == kRuntime + (bytes == 24 ? 544 : 632));
+      CHECK(interpreter.enabled_address == kRuntime + (bytes == 24 ? 324 : 332));
+      CHECK(FullCollectionsAddress(interpreter) == kRuntime + (bytes == 24 ? 520 : 608));
+    }
+    for (const uint64_t linked : {0, 16, 40}) CHECK(read(version, linked).layout.gc_head_bytes == 0);
+  }
+  CHECK(read(0x030812f0, 0).layout.gc_head_bytes == 16);
+}
+
 TEST_CASE("python interpreter: where full collections are counted") {
   Interpreter interpreter;
   interpreter.collecting_address = 0x1000;

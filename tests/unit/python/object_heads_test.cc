@@ -36,6 +36,12 @@ TEST_CASE("heads: a count before a type, at a multiple of 16") {
   CHECK(CountHeads({flagged, kType}, {.count_has_flags = true}, Known) == 1);
 }
 
+TEST_CASE("heads: behind GC heads of 24 bytes, at a multiple of 8") {
+  const HeadLayout layout = {.gc_head_bytes = 24};
+  CHECK(CountHeads({0, 0, 0, 1, kType, 0, 7, kType, 1}, layout, Known) == 2);
+  CHECK(CountHeads({0, kType, 0, 0, kType}, layout, Known) == 0);
+}
+
 TEST_CASE("heads: pages of a region") {
   // Of every three pages one has two heads and one is a hole.
   const uint64_t page_bytes = GENERATE(4096, 16384);

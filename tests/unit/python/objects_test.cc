@@ -340,12 +340,14 @@ TEST_CASE("python pools: sys.modules says whether objects lie in them") {
   CHECK(UsesPools(interpreter, memory) == std::nullopt);  // not made yet
 
   memory.Add(kPool, PoolHeader(3, 0, 3, 48 + 10 * 64, 16384 - 64));  // blocks of 64 bytes, 10 of them used once
-  for (const uint64_t before : {16, 32, 48}) {
+  for (const uint64_t before : {16, 32}) {  // behind a GC head; and the bytes of PYTHONMALLOC=debug
     modules_at(kPool + 48 + 2 * 64 + before);
     CHECK(UsesPools(interpreter, memory) == true);
   }
-  modules_at(kPool + 48 + 2 * 64 + 8);  // not where a block's object begins
-  CHECK(UsesPools(interpreter, memory) == false);
+  for (const uint64_t before : {8, 24, 48}) {  // not where a block's object begins
+    modules_at(kPool + 48 + 2 * 64 + before);
+    CHECK(UsesPools(interpreter, memory) == false);
+  }
   modules_at(kPool + 48 + 10 * 64 + 16);  // never used
   CHECK(UsesPools(interpreter, memory) == false);
   memory.Add(kPool + 16384, std::string(48, '\x11'));  // another allocator's memory
@@ -355,6 +357,31 @@ TEST_CASE("python pools: sys.modules says whether objects lie in them") {
   CHECK(UsesPools(interpreter, memory) == false);
   interpreter.pool_bytes = 0;
   CHECK(UsesPools(interpreter, memory) == false);
+}
+
+TEST_CASE("python pools: behind GC heads of 24 and 32 bytes, up to 3.7") {
+  constexpr uint64_t kInterpreter = 0x40000, kPool = 0x7f0000010000;
+  PythonMemory memory;
+  Interpreter& interpreter = memory.interpreter_;
+  interpreter.main_interpreter = kInterpreter;
+  interpreter.pool_bytes = 4096;
+  memory.Add(kPool, PoolHeader(3, 0, 8, 48 + 10 * 72, 4096 - 72));  // blocks of 72 bytes, a dict and its head of 24
+  const auto uses_pools = [&](uint32_t head_bytes, uint64_t before) {
+    interpreter.layout = WithGcHead(LayoutOf(6, 9, false), head_bytes);
+    const uint64_t modules = kPool + 48 + 3 * 72 + before;
+    memory.Word(kInterpreter + interpreter.layout.interpreter.modules, modules);
+    memory.Word(modules, 1);
+    return UsesPools(interpreter, memory);
+  };
+  for (const uint64_t before : {24, 40}) {
+    CHECK(uses_pools(24, before) == true);
+    CHECK(uses_pools(32, before) == false);
+  }
+  for (const uint64_t before : {32, 48}) {
+    CHECK(uses_pools(24, before) == false);
+    CHECK(uses_pools(32, before) == true);
+  }
+  CHECK(uses_pools(0, 24) == std::nullopt);
 }
 
 }  // namespace cowprof

@@ -25,7 +25,7 @@ constexpr ptrdiff_t kWords = 512, kNear = kNeighbourWords;
 constexpr uint64_t kFloat = 0x7f0000001000, kList = 0x7f0000001200, kStr = 0x7f0000001400, kType = 0x7f0000001600,
                    kTuple = 0x7f0000001800, kNoType = 0x7f0000001a00;
 constexpr uint64_t kNoHash = ~uint64_t{0};
-constexpr HeadLayout k36 = {.gc_head_bytes = 32}, k38 = {.gc_head_bytes = 16},
+constexpr HeadLayout k373 = {.gc_head_bytes = 24}, k374 = {.gc_head_bytes = 32}, k38 = {.gc_head_bytes = 16},
                      k314 = {.gc_head_bytes = 16, .count_has_flags = true};
 
 // A page and its neighbours in both processes; index 0 is the page's first word.
@@ -101,7 +101,7 @@ TEST_CASE("equal pages are identical, whatever their neighbours") {
 
 TEST_CASE("a differing word before a type is a count") {
   CHECK(Pages().Object(10, kFloat).Differ(10, 1, 2).Compare() == PageDiff::kRefcountOnly);
-  CHECK(Pages(k36).Object(10, kFloat).Differ(10, 70000, 70001).Compare() == PageDiff::kRefcountOnly);
+  CHECK(Pages(k374).Object(10, kFloat).Differ(10, 70000, 70001).Compare() == PageDiff::kRefcountOnly);
   CHECK(Pages().Object(10, kFloat).Differ(10, 1, 0xffffffff).Compare() == PageDiff::kRefcountOnly);
 }
 
@@ -148,12 +148,20 @@ TEST_CASE("GC heads of 16 bytes, 3.8 and later") {
   CHECK(Pages().Object(10, kList).Differ(10, 1, 0).Differ(9, 4, 8).Compare() == PageDiff::kData);
 }
 
-TEST_CASE("GC heads of 32 bytes, 3.6 and 3.7") {
-  for (const ptrdiff_t index : {6, 7, 8}) {
-    CHECK(Pages(k36).Object(10, kList).Differ(index, 4, 8).Compare() == PageDiff::kGcHeaderOnly);
+TEST_CASE("GC heads of 24 bytes, up to 3.7.3") {
+  for (const ptrdiff_t index : {7, 8, 9}) {
+    CHECK(Pages(k373).Object(10, kList).Differ(index, 4, 8).Compare() == PageDiff::kGcHeaderOnly);
   }
-  CHECK(Pages(k36).Object(10, kList).Differ(9, 4, 8).Compare() == PageDiff::kData);  // nothing writes the padding
-  CHECK(Pages(k36).Object(10, kList).Differ(5, 4, 8).Compare() == PageDiff::kData);
+  CHECK(Pages(k373).Object(10, kList).Differ(6, 4, 8).Compare() == PageDiff::kData);
+  CHECK(Pages(k373).Object(514, kList).Differ(511, 4, 8).Compare() == PageDiff::kGcHeaderOnly);
+}
+
+TEST_CASE("GC heads of 32 bytes, 3.7.4 and later") {
+  for (const ptrdiff_t index : {6, 7, 8}) {
+    CHECK(Pages(k374).Object(10, kList).Differ(index, 4, 8).Compare() == PageDiff::kGcHeaderOnly);
+  }
+  CHECK(Pages(k374).Object(10, kList).Differ(9, 4, 8).Compare() == PageDiff::kData);  // nothing writes the padding
+  CHECK(Pages(k374).Object(10, kList).Differ(5, 4, 8).Compare() == PageDiff::kData);
 }
 
 TEST_CASE("heap types have a GC head, static types do not") {
@@ -198,7 +206,7 @@ TEST_CASE("objects that cross an end of the page") {
   check(Pages().Object(511, kList).Differ(510, 4, 8), PageDiff::kGcHeaderOnly);
   check(Pages().Object(512, kList).Differ(511, 4, 8), PageDiff::kGcHeaderOnly);
   check(Pages().Object(513, kList).Differ(511, 4, 8), PageDiff::kGcHeaderOnly);
-  check(Pages(k36).Object(515, kList).Differ(511, 4, 8), PageDiff::kGcHeaderOnly);
+  check(Pages(k374).Object(515, kList).Differ(511, 4, 8), PageDiff::kGcHeaderOnly);
   check(Pages().Object(-3, kStr).Differ(0, kNoHash, 5), PageDiff::kHashOnly);
   check(Pages().Object(-1, kStr).Differ(2, kNoHash, 5), PageDiff::kHashOnly);
   // The neighbours may differ in the count, but not in the type.
@@ -223,7 +231,7 @@ TEST_CASE("any bytes are accepted, and none are harmless without a type") {
   std::mt19937_64 random(7);
   const std::array<uint64_t, 12> likely = {0, 1, 2, kNoHash, kFloat, kList, kStr, kType, kNoType, kPage + 80, 70000, 3};
   for (int round = 0; round < 300; ++round) {
-    Pages noise, hostile(round % 2 ? k36 : k314);
+    Pages noise, hostile(round % 2 ? k374 : k314);
     for (ptrdiff_t i = -kNear; i < kWords + kNear; ++i) {
       noise.Differ(i, random(), random());
       hostile.Differ(i, likely[random() % likely.size()], likely[random() % likely.size()]);
@@ -243,7 +251,7 @@ TEST_CASE("unsupported builds have no layout") {
     interpreter.type_type = kType;
     return HeadLayoutOf(interpreter);
   };
-  for (const uint32_t minor : {6, 7}) CHECK(layout(minor).value().gc_head_bytes == 32);
+  for (const uint32_t minor : {6, 7}) CHECK(layout(minor).value().gc_head_bytes == 24);
   for (const uint32_t minor : {8, 9, 10, 11, 12, 13, 14}) {
     CHECK(layout(minor).value().gc_head_bytes == 16);
     CHECK(layout(minor).value().count_has_flags == (minor == 14));
@@ -252,6 +260,10 @@ TEST_CASE("unsupported builds have no layout") {
   CHECK(!layout(7, false, true));
   CHECK(!layout(5));
   CHECK(!HeadLayoutOf(Interpreter{}));
+  Interpreter unread{.layout = WithGcHead(LayoutOf(6, 9, false), 0), .type_type = kType};
+  CHECK(!HeadLayoutOf(unread));
+  unread.layout = WithGcHead(unread.layout, 32);
+  CHECK(HeadLayoutOf(unread)->gc_head_bytes == 32);
 }
 
 TEST_CASE("traits follow from the type's flags") {
