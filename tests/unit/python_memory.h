@@ -4,8 +4,11 @@
 #define COWPROF_TESTS_UNIT_PYTHON_MEMORY_H_
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "python/interpreter.h"
+#include "python/state_layout.h"
 #include "python_recording.h"
 
 namespace cowprof {
@@ -52,6 +55,28 @@ class PythonMemory : public RecordedMemory {
     Word(address + layout().string.length, text.size());
     Word(address + layout().string.state, 1 << 2 | 1 << 5 | 1 << 6);
     Add(address + head, text + '\0');
+  }
+
+  // A dict whose keys are str, as a class has; at most 8 items.
+  void AddDict(uint64_t address, const std::vector<std::pair<std::string, uint64_t>>& items) {
+    const uint64_t keys = address + 64, entries = keys + 40, texts = address + 0x200;
+    Add(address, std::string(0x200, '\0'));
+    Word(address + layout().container.dict_keys, keys);
+    Word(keys + 8, 3 | 3 << 8 | 1 << 16);  // log2_size, log2_index_bytes, kind: keys are str
+    Word(keys + 24, items.size());
+    for (size_t i = 0; i < items.size(); ++i) {
+      AddStr(texts + 0x100 * i, items[i].first);
+      Word(entries + 16 * i, texts + 0x100 * i);
+      Word(entries + 16 * i + 8, items[i].second);
+    }
+  }
+
+  // The bases of a type, itself first.
+  void AddBases(uint64_t type, const std::vector<uint64_t>& bases) {
+    const uint64_t tuple = type + 0x800;
+    Word(type + StateLayoutOf(layout()).mro, tuple);
+    Word(tuple + layout().object.var_size, bases.size());
+    for (size_t i = 0; i < bases.size(); ++i) Word(tuple + layout().container.tuple_items + 8 * i, bases[i]);
   }
 
   Interpreter interpreter_;

@@ -122,7 +122,8 @@ uint64_t ObjectGraph::Attribute(uint64_t object, absl::string_view name) {
   for (const Slot& slot : SlotsOf(*shape)) {
     if (slot.name == name) return Pointer(object + slot.offset);
   }
-  return FindMethod(*shape, name).object;
+  const uint64_t found = FindMethod(*shape, name).object;
+  return Pointer(TypeOf(found) + state_.descr_get) == 0 ? found : 0;
 }
 
 // ---- State ----

@@ -129,7 +129,8 @@ class ObjectGraph {
   };
   // The first in the MRO, `object` left out.
   Method FindMethod(const TypeShape& shape, absl::string_view name) const;
-  // getattr() without running code: instance __dict__, slots, class attributes. 0: not found.
+  // getattr() without running code: instance __dict__, slots, class attributes. 0: not found, or a descriptor of the
+  // class decides (a property, a method).
   uint64_t Attribute(uint64_t object, absl::string_view name);
 
   // ---- State ----

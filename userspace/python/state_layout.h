@@ -12,7 +12,8 @@ namespace cowprof {
 
 struct StateLayout {
   // PyTypeObject, PyHeapTypeObject
-  uint32_t weaklist_offset = 208, methods = 232, base = 256, dict_offset = 288, tp_new = 312, mro = 344;
+  uint32_t weaklist_offset = 208, methods = 232, base = 256, descr_get = 272, dict_offset = 288, tp_new = 312,
+           mro = 344;
   uint32_t cached_keys = 0;
   // Containers. A set's entries are {key, hash}; a deque's blocks {left, 64 items, right}.
   uint32_t list_items = 24, set_used = 24, set_mask = 32, set_table = 40, deque_left = 24, deque_index = 40;

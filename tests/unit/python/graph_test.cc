@@ -59,6 +59,26 @@ TEST_CASE("graph: an int is read only of an int", "[python graph]") {
   CHECK_FALSE(graph.Int(0).has_value());
 }
 
+TEST_CASE("graph: what a descriptor of the class decides is not an attribute", "[python graph]") {
+  constexpr uint64_t kClass = 0x20000, kProperty = 0x22000, kInt = 0x24000;
+  constexpr uint64_t kObject = 0x30000, kData = 0x31000, kLimit = 0x32000, kDict = 0x33000;
+  PythonMemory memory;
+  for (const auto& [type, name] : {std::pair{kClass, "Dataset"}, {kProperty, "property"}, {kInt, "int"}}) {
+    memory.AddType(type, PythonMemory::kTypeType, name, PythonMemory::kStaticFlags);
+    memory.AddBases(type, {type});
+  }
+  memory.AddBases(PythonMemory::kTypeType, {PythonMemory::kTypeType});
+  memory.Word(kProperty + StateLayoutOf(memory.layout()).descr_get, 0x1000000);
+  memory.AddDict(kDict, {{"data", kData}, {"limit", kLimit}});
+  memory.Word(kClass + memory.layout().type.dict, kDict);
+  for (const auto& [object, type] : {std::pair{kObject, kClass}, {kData, kProperty}, {kLimit, kInt}})
+    memory.Word(object + memory.layout().object.type, type);
+  ObjectGraph graph(memory.interpreter(), memory);
+  CHECK(graph.Attribute(kObject, "limit") == kLimit);
+  CHECK(graph.Attribute(kObject, "data") == 0);
+  CHECK(graph.Attribute(kClass, "data") == kData);  // Dataset.data is the property itself
+}
+
 TEST_CASE("graph: a deque of any length", "[python graph]") {
   PythonMemory memory;
   const uint64_t count = GENERATE(0, 1, 4, 5, 200, 5000);
