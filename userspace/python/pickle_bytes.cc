@@ -13,6 +13,11 @@ constexpr uint64_t kObjectBytes = 8, kSlotsBytes = 3, kFloatBytes = 9;
 constexpr uint64_t kMostBytes = uint64_t{1} << 40;  // of one object
 constexpr uint64_t kShortText = 256;                // characters whose size in UTF-8 does not matter
 
+// Include/object.h: Py_TPFLAGS_LONG_SUBCLASS and so on.
+bool IsInt(uint64_t flags) { return flags >> 24 & 1; }
+bool IsBytes(uint64_t flags) { return flags >> 27 & 1; }
+bool IsStr(uint64_t flags) { return flags >> 28 & 1; }
+
 }  // namespace
 
 // Names of attributes are written before their values.
@@ -59,6 +64,10 @@ void PickleWalk::CountContainer(uint64_t object, const TypeRule& rule) {
       // EMPTY_TUPLE, NEWOBJ, MEMOIZE; EMPTY_DICT, MEMOIZE, MARK, SETITEMS, BUILD.
       bytes += kObjectBytes + (rule.slots.empty() ? 0 : kSlotsBytes);
       if (rule.shape.is_list() || rule.shape.is_dict()) bytes += batches(size);
+      // What __getnewargs__ of str, bytes and int returns.
+      if (rule.replay != Replay::kState) break;
+      if (IsStr(rule.shape.info.flags) || IsBytes(rule.shape.info.flags)) CountText(object);
+      if (IsInt(rule.shape.info.flags)) CountNumber(object);
   }
 }
 
@@ -68,8 +77,8 @@ void PickleWalk::CountPlain(uint64_t object, const TypeRule& rule) {
   if (rule.replay != Replay::kScalar) return;
   const uint64_t flags = rule.shape.info.flags;
   uint64_t content = 0;
-  if (flags >> 28 & 1) content = 4 * graph_.Pointer(object + graph_.layout().string.length);  // numpy.str_
-  if (flags >> 27 & 1) content = graph_.Pointer(object + graph_.layout().object.var_size);    // numpy.bytes_
+  if (IsStr(flags)) content = 4 * graph_.Pointer(object + graph_.layout().string.length);  // numpy.str_
+  if (IsBytes(flags)) content = graph_.Pointer(object + graph_.layout().object.var_size);  // numpy.bytes_
   if (content > kMostBytes) {
     ++unreadable;
     return;
@@ -92,14 +101,14 @@ void PickleWalk::CountBuffer(uint64_t object, const TypeRule& rule) {
 }
 
 void PickleWalk::CountText(uint64_t object) {
-  const std::string type = graph_.TypeName(object);
   const PythonLayout& layout = graph_.layout();
-  uint64_t length = graph_.Pointer(object + (type == "str" ? layout.string.length : layout.object.var_size));
+  const bool is_str = IsStr(graph_.Pointer(graph_.TypeOf(object) + layout.type.flags));
+  uint64_t length = graph_.Pointer(object + (is_str ? layout.string.length : layout.object.var_size));
   if (length > uint64_t{1} << 40) {
     ++unreadable;
     return;
   }
-  if (type == "str") {
+  if (is_str) {
     const uint32_t state =
         ReadValue<uint32_t>(cached_, object + layout.string.state).value_or(0) >> layout.string.kind_shift;
     const bool ascii = (state >> 4 & 1) != 0;

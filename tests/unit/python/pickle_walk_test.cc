@@ -1,0 +1,59 @@
+// Walks over made-up objects. The system tests compare verdicts and bytes with what pickle really does.
+#include "python/pickle_walk.h"
+
+#include <catch2/catch.hpp>
+
+#include "python_memory.h"
+
+namespace cowprof {
+namespace {
+
+constexpr uint64_t kBase = 0x40000, kType = 0x42000, kObject = 0x50000, kFunction = 0x1000000;
+
+// An object of a subclass of str, bytes or int: `flags` tells which.
+class Derived : public PythonMemory {
+ public:
+  Derived(const std::string& base, uint64_t flags) {
+    AddType(kBase, kTypeType, base, kStaticFlags | flags);
+    AddType(kType, kTypeType, "derived", kStaticFlags | flags);
+    AddBases(kBase, {kBase});
+    AddBases(kType, {kType, kBase});
+    AddDict(kBase + 0x1000, {{"__getnewargs__", kFunction}});
+    Word(kBase + layout().type.dict, kBase + 0x1000);
+    Word(kType + StateLayoutOf(layout()).tp_new, kFunction);
+    Add(kObject, std::string(128, '\0'));
+    Word(kObject, 1);
+    Word(kObject + layout().object.type, kType);
+  }
+  uint64_t Bytes() const {
+    PickleWalk walk(interpreter(), *this, {});
+    walk.Run({.parts = {{"", kObject}}, .expression = "x"});
+    CHECK(walk.failures.empty());
+    CHECK(walk.unknowns.empty());
+    CHECK(walk.unreadable == 0);
+    CHECK(walk.mix.instances == 1);
+    return walk.bytes;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("pickle walk: an object of a subclass of str, bytes or int is sent with its content") {
+  for (const uint64_t length : {1000, 1'000'000}) {
+    Derived text("str", uint64_t{1} << 28);
+    text.Word(kObject + text.layout().string.length, length);
+    text.Word(kObject + text.layout().string.state, 1 << 2 | 1 << 6);  // ASCII, not compact
+    CHECK(text.Bytes() >= length);
+    CHECK(text.Bytes() <= length + length / 1000 + 64);
+    Derived bytes("bytes", uint64_t{1} << 27);
+    bytes.Word(kObject + bytes.layout().object.var_size, length);
+    CHECK(bytes.Bytes() >= length);
+    CHECK(bytes.Bytes() <= length + length / 1000 + 64);
+  }
+  Derived number("int", uint64_t{1} << 24);
+  number.Word(kObject + number.layout().object.var_size, 1000);  // digits of 30 bits
+  CHECK(number.Bytes() >= 3750);
+  CHECK(number.Bytes() <= 3800);
+}
+
+}  // namespace cowprof
