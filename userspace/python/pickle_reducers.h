@@ -152,10 +152,11 @@ struct Forbidden {
   PickleReason reason;
 };
 inline constexpr Forbidden kForbidden[] = {
-    {"_io.FileIO", PickleReason::kOpenFile},         {"_io.BufferedReader", PickleReason::kOpenFile},
-    {"_io.BufferedWriter", PickleReason::kOpenFile}, {"_io.BufferedRandom", PickleReason::kOpenFile},
-    {"_io.BufferedRWPair", PickleReason::kOpenFile}, {"_io.TextIOWrapper", PickleReason::kOpenFile},
-    {"socket.socket", PickleReason::kSocket},        {"multiprocessing.pool.Pool", PickleReason::kForbidden},
+    {"_io.FileIO", PickleReason::kOpenFile},           {"_io.BufferedReader", PickleReason::kOpenFile},
+    {"_io.BufferedWriter", PickleReason::kOpenFile},   {"_io.BufferedRandom", PickleReason::kOpenFile},
+    {"_io.BufferedRWPair", PickleReason::kOpenFile},   {"_io.TextIOWrapper", PickleReason::kOpenFile},
+    {"socket.socket", PickleReason::kSocket},          {"multiprocessing.pool.Pool", PickleReason::kForbidden},
+    {"random.SystemRandom", PickleReason::kForbidden},
 };
 
 // The row whose `field` is `name`; nullptr: there is none.

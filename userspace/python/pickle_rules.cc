@@ -200,6 +200,10 @@ bool PickleRules::JudgeReducer(const ObjectGraph::Method& method, absl::string_v
   const NamedRule* const row =
       of_enum ? RowOf(kEnumReducers, LastPart(function), &NamedRule::name)
               : RowOf(kReducers, of_timezone ? absl::string_view("datetime.timezone") : owner, &NamedRule::name);
+  if (owner == "random.Random" && name == "__reduce__") {  // it calls getstate()
+    const ObjectGraph::Method state = FindMethod(rule->shape, "getstate");
+    if (state.owner != method.owner) return JudgeReducer(state, "getstate", rule);
+  }
   if (row != nullptr) {
     rule->replay = row->replay;
     rule->bytes = row->bytes;

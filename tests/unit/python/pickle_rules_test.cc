@@ -25,6 +25,29 @@ struct Torn : PythonMemory {
 
 }  // namespace
 
+TEST_CASE("pickle rules: random.Random is sent by getstate(), which its subclasses have otherwise") {
+  constexpr uint64_t kRandom = 0x60000, kSystem = 0x62000, kMine = 0x64000, kPlain = 0x66000, kFunction = 0x1000000;
+  PythonMemory memory;
+  const auto add = [&](uint64_t type, const std::string& name, const std::vector<uint64_t>& bases,
+                       const std::vector<std::pair<std::string, uint64_t>>& attributes) {
+    memory.AddType(type, PythonMemory::kTypeType, name, PythonMemory::kStaticFlags);
+    memory.AddBases(type, bases);
+    memory.AddDict(type + 0x1000, attributes);
+    memory.Word(type + memory.layout().type.dict, type + 0x1000);
+  };
+  add(kRandom, "random.Random", {kRandom}, {{"__reduce__", kFunction}, {"getstate", kFunction}});
+  add(kSystem, "random.SystemRandom", {kSystem, kRandom}, {{"getstate", kFunction}});
+  add(kMine, "Mine", {kMine, kRandom}, {{"getstate", kFunction}});
+  add(kPlain, "Plain", {kPlain, kRandom}, {{"shuffle", kFunction}});
+  ObjectGraph graph(memory.interpreter(), memory);
+  PickleRules rules(&graph);
+  for (const uint64_t type : {kRandom, kPlain}) CHECK(rules.RuleOf(type)->replay == Replay::kAtom);
+  CHECK(rules.RuleOf(kSystem)->replay == Replay::kFails);
+  CHECK(rules.RuleOf(kSystem)->reason == PickleReason::kForbidden);
+  CHECK(rules.RuleOf(kMine)->replay == Replay::kUnknown);
+  CHECK(rules.RuleOf(kMine)->runs == "Mine.getstate (native code)");
+}
+
 TEST_CASE("pickle rules: a class whose attributes can't be read is judged when they can") {
   Torn memory;
   ObjectGraph graph(memory.interpreter(), memory);
