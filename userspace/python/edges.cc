@@ -9,6 +9,7 @@ namespace cowprof {
 namespace {
 
 constexpr uint64_t kBatch = 128;
+constexpr uint64_t kMostEmpty = uint64_t{1} << 26;  // of one table: a second or two
 constexpr uint64_t kDequeBlock = 64;  // BLOCKLEN, Modules/_collectionsmodule.c; a block is {left, items, right}
 
 uint64_t WordAt(const std::vector<char>& bytes, size_t offset) {
@@ -72,7 +73,7 @@ bool Edges::Next(const MemoryReader& memory, Edge* edge) {
     return true;
   }
   if (kind_ == Kind::kDeque) return NextOfDeque(memory, edge);
-  while (at_ < count_) {
+  while (at_ < count_ && empty_ <= kMostEmpty) {
     if (at_ >= batch_first_ + batch_count_ && !Refill(memory)) {
       torn_ = true;
       return false;
@@ -86,14 +87,20 @@ bool Edges::Next(const MemoryReader& memory, Edge* edge) {
     if (kind_ == Kind::kSet) {
       // A deleted element is a dummy whose hash is -1, which no other has.
       const uint64_t object = WordAt(batch_, i * 16);
-      if (object == 0 || WordAt(batch_, i * 16 + 8) == UINT64_MAX) continue;
+      if (object == 0 || WordAt(batch_, i * 16 + 8) == UINT64_MAX) {
+        ++empty_;
+        continue;
+      }
       *edge = {.kind = EdgeKind::kElement, .object = object};
       return true;
     }
     const uint64_t key = WordAt(batch_, i * entry_bytes_ + key_offset_);
     const uint64_t value =
         values_ != 0 ? WordAt(batch_values_, i * 8) : WordAt(batch_, i * entry_bytes_ + key_offset_ + 8);
-    if (key == 0 || value == 0) continue;  // deleted, or not set
+    if (key == 0 || value == 0) {  // deleted, or not set
+      ++empty_;
+      continue;
+    }
     *edge = {.kind = edge_, .object = value, .name = key};
     if (edge_ == EdgeKind::kValue) {
       value_ = *edge;
@@ -102,6 +109,7 @@ bool Edges::Next(const MemoryReader& memory, Edge* edge) {
     }
     return true;
   }
+  torn_ |= at_ < count_;
   return false;
 }
 

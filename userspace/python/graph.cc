@@ -116,7 +116,7 @@ uint64_t ObjectGraph::Attribute(uint64_t object, absl::string_view name) {
   }
   Edges attributes = Attributes(object, *shape);
   Edge edge;
-  while (attributes.Next(memory_, &edge)) {
+  for (size_t i = 0; i < kMostNames && attributes.Next(memory_, &edge); ++i) {
     if (ReadString(layout(), memory_, edge.name, kMaxKeyBytes) == name) return edge.object;
   }
   for (const Slot& slot : SlotsOf(*shape)) {

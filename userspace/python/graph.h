@@ -45,7 +45,8 @@ class Edges {
   // How many entries there may be, as the target claims.
   uint64_t size() const { return kind_ == Kind::kFields ? fields_.size() : count_; }
   bool pairs() const { return kind_ == Kind::kEntries && edge_ == EdgeKind::kValue; }  // keys and values in turn
-  bool torn() const { return torn_; }                                                  // entries were unreadable
+  bool torn() const { return torn_; }        // entries were unreadable, or too many were empty
+  uint64_t empty() const { return empty_; }  // entries without an object that Next() passed
   // The next one; false at the end.
   bool Next(const MemoryReader& memory, Edge* edge);
   // Of a list, a tuple or an array: the next one will be that with `index`. False: it is something else.
@@ -60,8 +61,8 @@ class Edges {
   Kind kind_ = Kind::kFields;
   EdgeKind edge_ = EdgeKind::kField;
   std::vector<Edge> fields_;
-  uint64_t at_ = 0, count_ = 0;        // entries
-  uint64_t address_ = 0, values_ = 0;  // of the first entry; of a split table's values, 0: in the entries
+  uint64_t at_ = 0, count_ = 0, empty_ = 0;  // entries
+  uint64_t address_ = 0, values_ = 0;        // of the first entry; of a split table's values, 0: in the entries
   uint32_t entry_bytes_ = 8, key_offset_ = 0;
   uint64_t block_index_ = 0;  // of the next item in a deque's block, which is at `address_`
   bool torn_ = false, key_pending_ = false;

@@ -14,6 +14,7 @@ namespace {
 // Below Python's limit of 1,000, which counts the frames of the program, too (up to 3.11).
 constexpr uint32_t kMostCalls = 800;
 constexpr size_t kMostListed = 64, kMostShapes = 4096, kMostDepth = 10'000, kMostPath = 1000;
+constexpr uint64_t kManyEmpty = 1 << 16;  // entries of a table that take a millisecond
 constexpr uint64_t kGlobalBytes = 8, kFrame = 64 << 10, kFrameBytes = 9;
 
 }  // namespace
@@ -93,7 +94,10 @@ void PickleWalk::Drain() {
       stack_.pop_back();
       continue;
     }
-    if (!level.edges.Next(cached_, &edge)) {
+    const uint64_t empty = level.edges.empty();
+    const bool has_next = level.edges.Next(cached_, &edge);
+    if (level.edges.empty() - empty > kManyEmpty) LookAtClock();
+    if (!has_next) {
       unreadable += level.edges.torn();
       stack_.pop_back();
       continue;

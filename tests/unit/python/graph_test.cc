@@ -1,6 +1,7 @@
 // References of containers, read in made-up memory. The system tests compare the rest with what pickle really visits.
 #include "python/graph.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "python_memory.h"
@@ -100,6 +101,32 @@ TEST_CASE("graph: a deque that claims more than it has is torn", "[python graph]
   Edges edges = graph.DequeItems(kDeque);
   CHECK(CountItems(memory, &edges) < 200);
   CHECK(edges.torn());
+}
+
+TEST_CASE("graph: a table that claims billions of entries, all of them empty, is torn", "[python graph]") {
+  constexpr uint64_t kSet = 0x40000, kTable = 0x100'0000'0000;
+  struct Zeros : PythonMemory {
+    bool Read(uint64_t address, absl::Span<char> bytes) const override {
+      if (address < kTable) return PythonMemory::Read(address, bytes);
+      std::fill(bytes.begin(), bytes.end(), '\0');
+      read += bytes.size();
+      return true;
+    }
+    mutable uint64_t read = 0;
+  };
+  Zeros memory;
+  const ObjectGraph graph(memory.interpreter(), memory);
+  memory.Word(kSet + graph.state().set_used, 1);
+  memory.Word(kSet + graph.state().set_mask, UINT32_MAX);
+  memory.Word(kSet + graph.state().set_table, kTable);
+  Edges edges = graph.SetItems(kSet);
+  CHECK(edges.size() == uint64_t{1} << 32);
+  Edge edge;
+  CHECK_FALSE(edges.Next(memory, &edge));
+  CHECK(edges.torn());
+  CHECK(edges.empty() > 1 << 20);
+  CHECK(memory.read < uint64_t{2} << 30);
+  CHECK_FALSE(edges.Next(memory, &edge));
 }
 
 TEST_CASE("graph: an item of a list is read without those before it", "[python graph]") {
