@@ -65,8 +65,8 @@ uint64_t NamesOf(const ObjectGraph& graph, const RawFrame& frame) {
 
 class Finder {
  public:
-  Finder(const Interpreter& interpreter, const MemoryReader& memory)
-      : cached_(memory), graph_(interpreter, cached_), codes_(interpreter, cached_) {}
+  Finder(const Interpreter& interpreter, const MemoryReader& memory, std::function<bool()> go_on = nullptr)
+      : cached_(memory), graph_(interpreter, cached_), codes_(interpreter, cached_), go_on_(std::move(go_on)) {}
 
   // Visits variables until `visit` returns true: of frames, innermost first; then of __main__.
   template <typename Visit>
@@ -108,7 +108,7 @@ class Finder {
   }
   uint64_t Item(uint64_t object, const ObjectStep& step);
   std::string WhereOf(const RawFrame& frame);
-  // What workers get of an object, by its type.
+  // What workers get of an object, by its type. Asked of every variable, so this also asks whether to go on.
   enum class Sent { kNothing, kItself, kPartsOfLoader };
   Sent SentOf(uint64_t type);
   // Whether workers get something of the object.
@@ -125,8 +125,10 @@ class Finder {
   CachedMemory cached_;
   ObjectGraph graph_;
   CodeReader codes_;
+  const std::function<bool()> go_on_;
+  bool stopped_ = false;
   absl::flat_hash_map<uint64_t, Sent> sent_;  // by type
-  uint64_t taken_ = 0;
+  uint64_t taken_ = 0, variables_ = 0;
 };
 
 std::vector<Variable> Finder::VariablesOf(const RawFrame& frame) {
@@ -141,7 +143,7 @@ std::vector<Variable> Finder::VariablesOf(const RawFrame& frame) {
 }
 
 std::string Finder::WhereOf(const RawFrame& frame) {
-  const std::optional<CodeLocation> code = codes_.Resolve(frame.code, frame.instruction);
+  const auto code = codes_.Resolve(frame.code, frame.instruction);
   return code ? absl::StrCat("in ", code->function, ", ", BaseName(code->file), ":", code->line) : "in a frame";
 }
 
@@ -171,10 +173,8 @@ absl::StatusOr<PickleRoot> Finder::Find(absl::string_view expression) {
   absl::StatusOr<std::vector<ObjectStep>> steps = ParseObject(expression);
   if (!steps.ok()) return steps.status();
   PickleRoot root{.expression = std::string(expression)};
-  uint64_t at = 0;
-  // The longest module name: "package.module.object".
-  size_t used = 0;
-  std::string module;
+  uint64_t at = 0, used = 0;
+  std::string module;  // the longest name of one: "package.module.object"
   for (size_t i = 0; i < steps->size() && !(*steps)[i].index && !(*steps)[i].is_key; ++i) {
     absl::StrAppend(&module, i == 0 ? "" : ".", (*steps)[i].name);
     const uint64_t found = graph_.ModuleDict(module);
@@ -220,6 +220,8 @@ absl::StatusOr<PickleRoot> Finder::Find(absl::string_view expression) {
 }
 
 Finder::Sent Finder::SentOf(uint64_t type) {
+  if (!stopped_ && ++variables_ % 1024 == 0 && go_on_) stopped_ = !go_on_();
+  if (stopped_) return Sent::kNothing;
   const auto [known, is_new] = sent_.try_emplace(type, Sent::kNothing);
   if (!is_new) return known->second;
   const std::optional<TypeShape> shape = graph_.ReadShape(type);
@@ -348,7 +350,7 @@ PickleRoot Finder::FindByItself() {
       graph_.DictItems(graph_.Pointer(graph_.interpreter().main_interpreter + graph_.layout().interpreter.modules),
                        EdgeKind::kAttribute);
   Edge module;
-  for (uint64_t i = 0; i < kMostModules && modules.Next(cached_, &module); ++i) {
+  for (uint64_t i = 0; i < kMostModules && !stopped_ && modules.Next(cached_, &module); ++i) {
     if (TakeFromModule(graph_.Text(module.name), graph_.DictOfModule(module.object), &root)) return root;
   }
   root = FindInTraceback();
@@ -385,8 +387,8 @@ absl::StatusOr<PickleRoot> FindObject(const Interpreter& interpreter, const Memo
   return Finder(interpreter, memory).Find(expression);
 }
 
-PickleRoot FindWhatWorkersGet(const Interpreter& interpreter, const MemoryReader& memory) {
-  return Finder(interpreter, memory).FindByItself();
+PickleRoot FindWhatWorkersGet(const Interpreter& interpreter, const MemoryReader& memory, std::function<bool()> go_on) {
+  return Finder(interpreter, memory, std::move(go_on)).FindByItself();
 }
 
 PickleRoot FindWhatFailed(const Interpreter& interpreter, const MemoryReader& memory) {

@@ -5,6 +5,7 @@
 #define COWPROF_PYTHON_ROOTS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,8 +34,9 @@ struct PickleRoot {
 absl::StatusOr<PickleRoot> FindObject(const Interpreter& interpreter, const MemoryReader& memory,
                                       absl::string_view expression);
 
-// Without parts: there is none.
-PickleRoot FindWhatWorkersGet(const Interpreter& interpreter, const MemoryReader& memory);
+// Without parts: there is none. `go_on`: asked every 1,024 variables, as in PickleLimits; false ends the search.
+PickleRoot FindWhatWorkersGet(const Interpreter& interpreter, const MemoryReader& memory,
+                              std::function<bool()> go_on = nullptr);
 
 // The same from the frames of the last traceback (sys.last_exc, sys.last_traceback) alone.
 PickleRoot FindWhatFailed(const Interpreter& interpreter, const MemoryReader& memory);

@@ -224,7 +224,7 @@ void Scout::Look(const Request& request) {
   walk_began_ = rested_ = CpuTime();
   const Interpreter& python = watched->program->interpreter();
   const PickleLimits limits = {.objects = kMostObjects, .time = kMostTime, .go_on = [this] { return GoOn(); }};
-  const auto find_root = [&](const MemoryReader& memory) { return FindWhatWorkersGet(python, memory); };
+  const auto find_root = [&](const MemoryReader& memory) { return FindWhatWorkersGet(python, memory, limits.go_on); };
   PickleMix mix;
   PickleLook look = LookAtPickle(python, watched->program->memory(), find_root, limits, &mix);
   if (look.root.empty() && request.other.pid != 0)
