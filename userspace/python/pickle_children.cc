@@ -20,7 +20,9 @@ void PickleWalk::AppendFields(uint64_t object, const TypeRule& rule, std::vector
   Edge edge;
   // Small: in one list with the other fields. A million attributes stay lazy.
   if (attributes.size() <= kFirstItems) {
-    while (attributes.Next(cached_, &edge)) fields->push_back(edge);
+    while (attributes.Next(cached_, &edge)) {
+      if (rule.left_out.empty() || graph_.Text(edge.name) != rule.left_out) fields->push_back(edge);
+    }
     unreadable += attributes.torn();
   } else {
     *rest = std::move(attributes);

@@ -209,6 +209,7 @@ bool PickleRules::JudgeReducer(const ObjectGraph::Method& method, absl::string_v
     rule->bytes = row->bytes;
     rule->owner = owner;
     rule->sends_state = row->sends_state;
+    if (owner == "torch.nn.modules.module.Module" && name == "__getstate__") rule->left_out = "_compiled_call_impl";
     if (row->replay == Replay::kFails) rule->reason = PickleReason::kEnumMember;  // the only such row
     // 3.11.0 to 3.11.3 pickled members by their names.
     if (row->replay == Replay::kEnum && graph_.interpreter().version_hex >> 8 >= 0x030b00 &&
@@ -265,7 +266,6 @@ void PickleRules::JudgeState(TypeRule* rule) {
                              (CodeName(method.object, &file), absl::StrContains(file, "/collections/__init__.py") ||
                                                                   absl::StrContains(file, "<string>"));
     constexpr absl::string_view kPlain[] = {"int", "str", "bytes", "float", "complex", "tuple"};
-    rule->tuple_arguments = named_tuple || owner == "tuple";
     if (!named_tuple && std::find(std::begin(kPlain), std::end(kPlain), owner) == std::end(kPlain)) {
       JudgeReducer(method, name, rule);
       return;

@@ -61,7 +61,7 @@ struct TypeRule {
   std::vector<Slot> slots;                    // kState
   std::string owner;                          // the type whose reducer it is; "": object's, or a registered one
   bool sends_state = true;                    // kItems, kPartial: attributes, too
-  bool tuple_arguments = false;               // kState of a subclass of tuple
+  absl::string_view left_out;                 // the attribute that its __getstate__ drops; "": none
   uint64_t bytes = 0;                         // kAtom: about
 };
 

@@ -56,4 +56,30 @@ TEST_CASE("pickle walk: an object of a subclass of str, bytes or int is sent wit
   CHECK(number.Bytes() <= 3800);
 }
 
+TEST_CASE("pickle walk: a torch Module that was compiled is sent without its compiled function") {
+  const std::string method = GENERATE("__getstate__", "__getattribute__");  // the latter drops nothing
+  constexpr uint64_t kFunctionType = 0x60000, kNoneType = 0x62000, kCompiled = 0x70000, kNone = 0x71000;
+  PythonMemory memory;
+  for (const auto& [type, name] :
+       {std::pair{kType, "torch.nn.modules.module.Module"}, {kFunctionType, "function"}, {kNoneType, "NoneType"}}) {
+    memory.AddType(type, PythonMemory::kTypeType, name, PythonMemory::kStaticFlags);
+    memory.AddBases(type, {type});
+  }
+  const StateLayout state = StateLayoutOf(memory.layout());
+  memory.AddDict(kType + 0x1000, {{method, kFunction}});
+  memory.Word(kType + memory.layout().type.dict, kType + 0x1000);
+  memory.Word(kType + state.tp_new, kFunction);
+  memory.Word(kType + state.dict_offset, 16);
+  memory.AddDict(kObject, {{"_compiled_call_impl", kCompiled}, {"_hooks", kNone}});
+  memory.Word(kObject + 0x1008, kType);
+  memory.Word(kObject + 0x1010, kObject);
+  memory.Word(kCompiled + memory.layout().object.type, kFunctionType);
+  memory.Word(kFunction + memory.layout().object.type, kFunctionType);
+  memory.Word(kNone + memory.layout().object.type, kNoneType);
+  PickleWalk walk(memory.interpreter(), memory, {});
+  walk.Run({.parts = {{"", kObject + 0x1000}}, .expression = "model"});
+  CHECK(walk.objects == (method == "__getstate__" ? 2 : 3));
+  CHECK(walk.unknowns.size() == (method == "__getstate__" ? 0 : 1));
+}
+
 }  // namespace cowprof
