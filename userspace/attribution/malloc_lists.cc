@@ -16,7 +16,7 @@ constexpr size_t kLists = 127;
 constexpr size_t kFewestEmpty = 32;  // a process uses some of the sizes
 // struct malloc_state behind the lists: binmap[4], next.
 constexpr uint64_t kNextAt = 2 * kLists * sizeof(uint64_t) + 16;
-// Where the lists are in it: until 2.26, from 2.27, from 2.43 (without fastbinsY).
+// Where the lists are in it: from 2.27, from 2.43 (without fastbinsY), until 2.26.
 constexpr uint32_t kListsAt[] = {112, 24, 104};
 constexpr int kMostArenas = 1024;
 
