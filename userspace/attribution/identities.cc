@@ -184,7 +184,11 @@ void Identities::LookForWork(const Member& member, const State* parent, absl::Du
 void Identities::LookAtEnvironment(const Member& member, absl::Duration now, Sample* sample) {
   State& state = states_.at(member.serial);
   if (!IsReadable(member)) return;
-  if (!state.environment) state.environment.emplace(member.program->EnvironAddress());
+  if (!state.environment) {
+    const uint64_t address = member.program->EnvironAddress();
+    if (address == 0) return;
+    state.environment.emplace(address);
+  }
   const std::optional<JobVariables> variables = state.environment->ReadChanged(member.program->MemoryOf(member.id.pid));
   if (variables) TellRank(member, RankFactsOf(*variables), now, sample);
 }

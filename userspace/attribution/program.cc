@@ -26,6 +26,7 @@ constexpr absl::Duration kFirstGapAfterExec = absl::Milliseconds(20), kFirstGap 
 constexpr absl::Duration kLongestGap = absl::Seconds(60);
 // For glibc's malloc, which has lists from the first allocation on: for 4 minutes after an exec, otherwise for 10.
 constexpr int kMostMallocLooks = 16;
+constexpr int kMostEnvironLooks = 8;  // the process that is looked at may just have ended
 
 constexpr char kNoHeads[] = "the size of the collector's headers, 24 or 32 bytes, can't be told from sys.modules";
 
@@ -203,8 +204,11 @@ bool Program::IsCollecting(pid_t pid) const {
 }
 
 uint64_t Program::EnvironAddress() {
-  if (!environ_address_) environ_address_ = FindEnviron(proc_, memory_.first(), elf_cache_);
-  return *environ_address_;
+  if (environ_address_ == 0 && environ_looks_ < kMostEnvironLooks) {
+    ++environ_looks_;
+    environ_address_ = FindEnviron(proc_, memory_.first(), elf_cache_);
+  }
+  return environ_address_;
 }
 
 std::optional<HeadLayout> Program::Heads() const {

@@ -115,7 +115,8 @@ class Program {
   Python python_ = Python::kNotKnownYet;
   std::string reason_;
   FilesWithoutPython without_python_;
-  std::optional<uint64_t> environ_address_;
+  uint64_t environ_address_ = 0;
+  int environ_looks_ = 0;
   LineageMemory memory_{proc_};
   Interpreter interpreter_;
   std::unique_ptr<TypeReader> types_;
