@@ -25,14 +25,12 @@ struct TableRow {
 #define COWPROF_FIELD(name) [](PythonLayout* layout) { return &layout->name; }
 constexpr TableRow kTable[] = {
     {{5, 5}, {3, 3}, 8, COWPROF_FIELD(runtime.interpreters_head)},
-    {{8, 8}, {6, 6}, 8, COWPROF_FIELD(interpreter.next)},
     {{9, 9}, {6, 6}, 8, COWPROF_FIELD(interpreter.threads_head)},
     {{11, 12}, {6, 6}, 8, COWPROF_FIELD(interpreter.modules)},
     {{21, 24}, {19, 22}, 8, COWPROF_FIELD(thread.next)},
     {{22, 25}, {19, 22}, 8, COWPROF_FIELD(thread.interpreter)},
     {{23, 26}, {19, 22}, 8, COWPROF_FIELD(thread.frame)},
     {{24, 27}, {19, 22}, 8, COWPROF_FIELD(thread.thread_id)},
-    {{25, 28}, {19, 22}, 8, COWPROF_FIELD(thread.native_thread_id)},
     {{29, 32}, {28, 31}, 8, COWPROF_FIELD(frame.previous)},
     {{30, 33}, {28, 31}, 8, COWPROF_FIELD(frame.code)},
     {{31, 34}, {28, 31}, 8, COWPROF_FIELD(frame.instruction)},

@@ -97,21 +97,15 @@ uint64_t Pointer(const MemoryReader& memory, uint64_t address) {
   return IsUserPointer(address) ? ReadValue<uint64_t>(memory, address).value_or(0) : 0;
 }
 
-// The value of an int or bool below 2^30, which has one digit at most: Include/cpython/longintrepr.h. The digit follows
-// the number of digits, which 3.12 made a tag with the sign in its lowest bits: 0 positive, 1 zero, 2 negative.
+// The value of an int or bool that is below 2^30.
 std::optional<uint32_t> SmallInt(const Interpreter& interpreter, const MemoryReader& memory, uint64_t object,
                                  absl::string_view type) {
   const PythonLayout& layout = interpreter.layout;
   if (!IsUserPointer(object) ||
       TypeReader(interpreter, memory).NameOf(Pointer(memory, object + layout.object.type)) != type)
     return std::nullopt;
-  const auto size = ReadValue<uint64_t>(memory, object + layout.object.var_size);
-  const auto digit = ReadValue<uint32_t>(memory, object + layout.object.var_size + sizeof(uint64_t));
-  if (!size || !digit || *digit >= uint32_t{1} << 30) return std::nullopt;
-  const bool tagged = layout.minor >= 12;
-  const uint64_t digits = tagged ? *size >> 3 : *size;
-  if (digits > 1 || (tagged && (*size & 3) == 2)) return std::nullopt;
-  return digits == 0 || (tagged && (*size & 3) == 1) ? 0 : *digit;
+  const std::optional<int64_t> value = ReadInt(layout, memory, object);
+  return value && *value >= 0 && *value < int64_t{1} << 30 ? std::optional<uint32_t>(*value) : std::nullopt;
 }
 
 // The position of a parameter or local variable among those of a code object.

@@ -166,9 +166,6 @@ std::vector<ThreadState> ListThreads(const Interpreter& interpreter, const Memor
     const auto id = ReadValue<uint64_t>(memory, thread.address + offsets.thread_id);
     if (!owner || !id || *owner != interpreter.main_interpreter) break;
     thread.thread_id = *id;
-    if (offsets.native_thread_id != kNoOffset) {
-      thread.native_thread_id = ReadValue<uint64_t>(memory, thread.address + offsets.native_thread_id).value_or(0);
-    }
     threads.push_back(thread);
     next = ReadValue<uint64_t>(memory, thread.address + offsets.next);
   }

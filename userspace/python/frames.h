@@ -83,8 +83,7 @@ std::vector<RawFrame> WalkFrames(const Interpreter& interpreter, const MemoryRea
 // reached; native threads that call into Python come and go while it is read.
 struct ThreadState {
   uint64_t address = 0;
-  uint64_t thread_id = 0;         // pthread_self(), which is fsbase on glibc
-  uint64_t native_thread_id = 0;  // 3.11 and later; stale in a child between fork and PyOS_AfterFork_Child
+  uint64_t thread_id = 0;  // pthread_self(), which is fsbase on glibc
 };
 std::vector<ThreadState> ListThreads(const Interpreter& interpreter, const MemoryReader& memory,
                                      bool* complete = nullptr);

@@ -33,17 +33,17 @@ struct ObjectOffsets {
   uint32_t refcount, type, var_size;
 };
 struct TypeOffsets {  // PyTypeObject, PyHeapTypeObject
-  uint32_t name, basic_size, item_size, flags, members, dict, qualname, bytes /* sizeof(PyTypeObject) */;
+  uint32_t name, basic_size, item_size, flags, members, dict, qualname;
 };
 struct RuntimeOffsets {  // _PyRuntimeState
   uint32_t interpreters_head, interpreters_main, tss_key /* autoTSSkey._key */,
       collecting /* gc.collecting, 3.7 and 3.8 */;
 };
 struct InterpreterOffsets {  // PyInterpreterState
-  uint32_t next, threads_head, collecting /* gc.collecting, 3.9 and later */, modules /* sys.modules */;
+  uint32_t threads_head, collecting /* gc.collecting, 3.9 and later */, modules /* sys.modules */;
 };
 struct ThreadOffsets {  // PyThreadState. With `frame_hop` the frame is *(*(tstate + frame) + frame_hop), else
-  uint32_t next, interpreter, frame, frame_hop, thread_id, native_thread_id;  // it is *(tstate + frame)
+  uint32_t next, interpreter, frame, frame_hop, thread_id;  // it is *(tstate + frame)
 };
 struct FrameOffsets {  // PyFrameObject, _PyInterpreterFrame
   uint32_t code, previous, instruction, owner /* u8, 3.11 and later */, locals /* parameters first */;
@@ -85,8 +85,6 @@ struct PythonLayout {
   // builds it), 16 since 3.8; 0: free-threaded, or not known yet.
   uint32_t gc_head_bytes = 0;
   uint32_t pool_bytes = 0;  // pymalloc pools; 0 if free-threaded (mimalloc)
-  // tp_flags that add 16 bytes before the GC head: managed weakref (bit 3) and dict (bit 4).
-  uint64_t preheader_flags = 0;
 };
 
 // What each reader reads of an object in one piece: from its start to the end of the last field that it needs.

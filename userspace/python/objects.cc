@@ -84,7 +84,6 @@ std::optional<TypeInfo> TypeReader::Read(uint64_t address) {
     info->basic_size = head.basic_size;
     info->item_size = head.item_size;
     info->has_gc = (head.flags & kHasGc) != 0;
-    info->has_preheader = (head.flags & interpreter_.layout.preheader_flags) != 0;
     if (info->name.empty()) info.reset();  // no readable name: not a type, or not yet
   }
   if (cache_.size() >= kMaxCachedTypes) cache_.clear();

@@ -26,8 +26,6 @@ struct TypeInfo {
   uint64_t basic_size = 0;  // bytes, tp_basicsize
   uint64_t item_size = 0;   // bytes, tp_itemsize
   bool has_gc = false;      // Py_TPFLAGS_HAVE_GC: instances have a GC head
-  // Instances have two more words before the GC head (managed dict or weakrefs, 3.11 and later).
-  bool has_preheader = false;
 };
 
 // Resolves types of one process image. The interpreter and the memory must outlive it.

@@ -43,7 +43,7 @@ std::string PoolHeader(uint32_t used, uint64_t free_block, uint32_t size_index, 
 TEST_CASE("python objects: a static type, a heap type, an object") {
   PythonMemory memory;
   memory.AddType(0x20000, PythonMemory::kTypeType, "numpy.ndarray", PythonMemory::kStaticFlags);
-  memory.AddType(0x21000, PythonMemory::kTypeType, "Sample", PythonMemory::kHeapFlags | 1 << 4);
+  memory.AddType(0x21000, PythonMemory::kTypeType, "Sample", PythonMemory::kHeapFlags);
   memory.AddStr(0x30000, "Outer.Sample");
   memory.Word(0x21000 + memory.layout().type.qualname, 0x30000);
   memory.Word(0x40000, 3);  // an object
@@ -56,7 +56,6 @@ TEST_CASE("python objects: a static type, a heap type, an object") {
   CHECK(info->name == "Outer.Sample");  // no dict, so no module
   CHECK(info->basic_size == 64);
   CHECK(info->has_gc);
-  CHECK(info->has_preheader);
   CHECK(reader.TypeOfObject(0x40000)->name == "Outer.Sample");
   CHECK_FALSE(reader.NameOf(0x40000));
   memory.Word(0x40000, 0);  // freed
