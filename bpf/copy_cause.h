@@ -196,7 +196,7 @@ static int shape_in_pool(struct thread_state *state, struct cowprof_image *image
 		return COWPROF_SHAPE_FREE_BLOCK;
 	// An object without a header, after a GC header, or after that and the pre-header of 3.11
 	// and later.
-	if (image->gc_header_bytes == 24) { // up to 3.7.3: look there instead of at 16
+	if (image->gc_header_bytes == 24) { // up to 3.7.3: it is at 24, never at 16
 		words[2] = words[3];
 		words[3] = words[4];
 		words[4] = 0;

@@ -28,7 +28,7 @@ constexpr absl::Duration kLongestGap = absl::Seconds(60);
 constexpr int kMostMallocLooks = 16;
 constexpr int kMostEnvironLooks = 8;  // the process that is looked at may just have ended
 
-constexpr char kNoHeads[] = "the size of the collector's headers, 24 or 32 bytes, can't be told from sys.modules";
+constexpr char kNoHeads[] = "the size of the collector's headers, 24 or 32 bytes, can't be read off sys.modules";
 
 // PYTHONMALLOC=malloc, as set by programs that bring their own allocator: then no object lies in a pool. Only a hint:
 // allocators are also chosen when Python is built or embedded, and a program may overwrite its environment.
@@ -125,7 +125,7 @@ bool Program::Inspect(absl::Duration now) {
     python_ = Python::kNotKnownYet;
     return false;
   }
-  // A collection may have had sys.modules in its hands.
+  // The collector may just have moved sys.modules from one list to another: look again.
   const bool no_heads = found.ok() && !found->free_threaded && found->layout.gc_head_bytes == 0;
   if (no_heads && gap_ < kLongestGap) {
     python_ = Python::kNotKnownYet;

@@ -23,7 +23,7 @@ constexpr size_t kChunkBytes = 1 << 16;
 constexpr size_t kVersionTextBytes = 250;  // size of the buffer in Py_GetVersion(), Python/getversion.c
 constexpr uint64_t kReadyFlag = 1 << 12;   // Py_TPFLAGS_READY
 constexpr size_t kMaxThreadsToCheck = 64;
-constexpr uint32_t kNewestWithTwoHeads = 7;  // up to 3.7 a GC head has one of two sizes
+constexpr uint32_t kNewestWithTwoHeads = 7;  // whose GC heads may have one of two sizes
 constexpr size_t kMostFollowed = 32768;      // pointers in .bss; 3.6's method cache alone may have 8,192
 
 // glibc x86-64, 2.26 to 2.43: struct pthread.specific_1stblock, 32 entries of {seq, data} (nptl/descr.h).
@@ -170,8 +170,8 @@ uint64_t FindMainInterpreter(const PythonModule& module, const PythonLayout& lay
 
 // ---- GC heads ----
 
-// The size of a GC head up to 3.7, where the patch decides and the version does not: 24, or 32 with bpo-27987. That of
-// sys.modules, which a collector's list links in both directions. nullopt: not in a list (yet), or it changes just now.
+// The size of a GC head up to 3.7: 24, or 32 with bpo-27987, which pyenv adds to a version without it. The head before
+// sys.modules proves it: it is linked in both directions. nullopt: not in a list yet, or the list is being changed.
 std::optional<uint32_t> GcHeadBytesOf(const Interpreter& interpreter, const MemoryReader& memory) {
   if (interpreter.main_interpreter == 0) return std::nullopt;
   const uint64_t modules = Pointer(memory, interpreter.main_interpreter + interpreter.layout.interpreter.modules);

@@ -17,7 +17,7 @@ constexpr uint32_t kMostReferences = 1 << 30;        // immortal objects (PEP 68
 
 std::vector<ObjectHead> FindHeads(absl::Span<const uint64_t> words, const HeadLayout& layout, const TypeLookup& types) {
   std::vector<ObjectHead> heads;
-  // Where heads have 24 bytes, malloc's and pymalloc's blocks begin at multiples of 8 or objects behind a head do.
+  // Where GC heads have 24 bytes, objects and pymalloc's blocks lie at multiples of 8.
   const size_t step = layout.gc_head_bytes == 24 ? 1 : 2;
   for (size_t i = 0; i + 1 < words.size(); i += step) {
     const uint64_t references = layout.count_has_flags ? words[i] & UINT32_MAX : words[i];

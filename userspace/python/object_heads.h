@@ -21,7 +21,8 @@ struct ObjectHead {
   uint64_t type = 0;
   TypeTraits traits;
 };
-// Heads of objects that are not immortal, in a piece of memory whose address is a multiple of 16.
+// Heads of objects that are not immortal, in a piece of memory whose address is a multiple of 16. So are
+// theirs, or of 8 where GC heads have 24 bytes.
 std::vector<ObjectHead> FindHeads(absl::Span<const uint64_t> words, const HeadLayout& layout, const TypeLookup& types);
 
 // Their number: words that can be a reference count, followed by the address of a type.
