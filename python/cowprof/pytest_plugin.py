@@ -45,6 +45,13 @@ def pytest_configure(config: pytest.Config) -> None:
                                 "compared with it; save to another folder")
 
 
+def _hand_over(folder: str) -> None:
+    """Under sudo cowprof writes as the user who called it, who has to be able to write a folder that this process made."""
+    uid, gid = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
+    if os.geteuid() == 0 and uid.isdigit() and gid.isdigit():
+        os.chown(folder, int(uid), int(gid), follow_symlinks=False)
+
+
 def file_of(test: str) -> str:
     """The name of a test's recording: readable, and another one for each test."""
     return "{}-{}.json".format(re.sub(r"[^\w.\[\]-]+", "_", test)[-120:], hashlib.sha256(test.encode()).hexdigest()[:8])
@@ -61,9 +68,12 @@ class _Recorded:
         self.baseline: Optional[str] = item.config.getoption("--cowprof-baseline")
         save: Optional[str] = item.config.getoption("--cowprof-save")
         self.saves = bool(save)
-        if save:
-            os.makedirs(save, exist_ok=True)
         self._folder = None if save else tempfile.TemporaryDirectory(prefix="cowprof-pytest-")
+        if self._folder:
+            _hand_over(self._folder.name)
+        elif save and not os.path.isdir(save):
+            os.makedirs(save, exist_ok=True)  # another process of pytest-xdist may be as far
+            _hand_over(save)
         self.name = file_of(item.nodeid)
         self.recording = Recording(os.path.join(save or (self._folder.name if self._folder else "."), self.name), interval="200ms")
 

@@ -13,6 +13,7 @@ import harness
 import planted
 from conftest import needs, nobodys_folder, open_folder  # pylint: disable=unused-import
 from cowprof import _program
+from test_output_file import SUDO
 
 SAMPLES = Path(__file__).with_name("samples.py")
 BYTES = 7 << 20  # that reading all of samples.STRINGS copies, at most 1 MiB more
@@ -110,6 +111,14 @@ def test_without_root_all_is_skipped_but_what_needs_no_exact_count(run, nobodys_
     assert outcomes["no_size"].kind == "error"
     assert outcomes["report"].kind == outcomes["recorded"].kind == "passed", outcomes
     assert outcomes["recorded"].properties["cowprof_exactness"] == "page-map"
+
+
+def test_under_sudo_recordings_are_those_of_the_user_who_called_it(run, open_folder):
+    kept = ("-k", "kept")
+    assert kinds(run(*kept, folder=open_folder, environment=SUDO)) == {"kept": "passed"}
+    saved = open_folder / "saved"
+    assert kinds(run(*kept, "--cowprof-save=saved", folder=open_folder, environment=SUDO)) == {"kept": "passed"}
+    assert [path.stat().st_uid for path in (saved, *saved.iterdir())] == [harness.NOBODY] * 2
 
 
 def test_a_recorder_that_does_not_start_is_no_reason_to_skip_what_was_to_be_judged_or_saved(run, tmp_path):
