@@ -1,5 +1,6 @@
 """Tests that test_pytest_plugin.py runs, and counts the outcomes of."""
 import gc
+import itertools
 import os
 import time
 
@@ -9,13 +10,13 @@ STRINGS = [str(number).zfill(300) for number in range(20000)]
 BYTES = len({id(text) >> 12 for text in STRINGS}) * os.sysconf("SC_PAGE_SIZE")  # what reading all copies: 7 MiB
 
 
-def fork_readers(workers=1, hold=0.0, status=0):
+def fork_readers(workers=1, hold=0.0, status=0, strings=len(STRINGS)):
     gc.disable()
     children = []
     for _ in range(workers):
         children.append(os.fork())
         if children[-1] == 0:
-            sum(len(text) for text in STRINGS)
+            sum(len(text) for text in itertools.islice(STRINGS, strings))
             time.sleep(hold)
             os._exit(status)
     for child in children:
@@ -76,6 +77,14 @@ def test_skipif():
 def test_recorded(monkeypatch):
     monkeypatch.chdir("/")
     fork_readers(hold=0.3, workers=2 if os.environ.get("SAMPLES_GROW") else 1)
+
+
+@pytest.mark.cowprof
+def test_rounds():
+    """With SAMPLES_ROUNDS workers read half as much, three times: less at one time, more in all."""
+    rounds = 3 if os.environ.get("SAMPLES_ROUNDS") else 1
+    for _ in range(rounds):
+        fork_readers(2, hold=0.3, strings=len(STRINGS) // min(rounds, 2))
 
 
 def test_without_anything():

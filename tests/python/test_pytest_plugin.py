@@ -63,7 +63,7 @@ def kinds(outcomes):
 def check_all(outcomes, **others):
     assert kinds(outcomes) == {"kept": "passed", "broken": "failure", "no_worker": "failure", "before_late": "passed", "late": "failure",
                                "worker_that_failed": "failure", "no_unit": "failure", "no_size": "error", "failure_of_its_own": "failure",
-                               "skipif": "skipped", "without_anything": "passed", **others}, list(outcomes.items())
+                               "skipif": "skipped", "rounds": "passed", "without_anything": "passed", **others}, list(outcomes.items())
     assert BYTES <= int(outcomes["kept"].properties["cowprof_copied_bytes"]) <= BYTES + (1 << 20)
     assert BYTES <= int(outcomes["kept"].properties["cowprof_peak_private_bytes"]) <= BYTES + (2 << 20)
     assert outcomes["kept"].properties["cowprof_exactness"] == "exact" and outcomes["kept"].properties["cowprof_verdict"]
@@ -163,6 +163,13 @@ def test_a_baseline(run, tmp_path):
     assert set(kinds(damaged).values()) == {"failure"}, list(damaged.values())
     assert "lost events" in damaged["kept"].message and "has no end" in damaged["report"].message
     assert "no baseline of this test" in damaged["recorded"].message
+
+
+@pytest.mark.slow
+def test_more_copies_than_the_baseline_fail_a_test_whose_peak_fell(run):
+    assert kinds(run("-k", "rounds", "--cowprof-save=baseline")) == {"rounds": "passed"}
+    rounds = run("-k", "rounds", "--cowprof-baseline=baseline", environment={"SAMPLES_ROUNDS": "1"})["rounds"]
+    assert rounds.kind == "failure" and "the workers copied" in rounds.message and "MiB in A" in rounds.message, rounds
 
 
 @pytest.mark.parametrize("lost", ["events_dropped", pytest.param("probes_skipped", marks=pytest.mark.slow)])
