@@ -29,6 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("cowprof")
     group.addoption("--cowprof-save", metavar="DIR", help="write the recordings of tests there, named by test")
     group.addoption("--cowprof-baseline", metavar="DIR", help="fail tests whose workers copy or own more than in the recordings there")
+    group.addoption("--cowprof-require", action="store_true", help="fail tests with a bound or a baseline, instead of skipping them, where cowprof can't record or count exactly")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -90,6 +91,11 @@ class _Recorded:
         if self._folder:
             self._folder.cleanup()
 
+    def can_judge(self) -> bool:
+        """The page map shows private memory as well, but misses copies."""
+        of_copies = self.baseline or any(bound.startswith(_BOUNDS["limit_copies"]) for bound in self.bounds)
+        return self.recording.exactness == "exact" or (not of_copies and self.recording.exactness == "page-map")
+
     def decide(self) -> List[str]:
         """What is broken or can't be decided, a sentence each."""
         failures: List[str] = []
@@ -125,22 +131,26 @@ def _wants_recording(item: pytest.Item) -> bool:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before fixtures are set up, which may start workers. Not tryfirst, as pytest's own skipping is. Skips where the counts would not be exact."""
+    """Before fixtures are set up, which may start workers. Not tryfirst, as pytest's own skipping is. Skips where copies to judge can't be counted exactly."""
     if not _wants_recording(item):
         return
     recorded = _Recorded(item)
     setattr(item, _KEY, recorded)
     judged = bool(recorded.bounds or recorded.baseline)
+    required = judged and item.config.getoption("--cowprof-require")
     try:
         recorded.recording.start()
     except CowprofError as error:
         delattr(item, _KEY)
         said = "cowprof can't record this test: {}".format(error)
-        if (judged or recorded.saves) and getattr(error, "status", None) not in _CAN_NOT:
+        if required or ((judged or recorded.saves) and getattr(error, "status", None) not in _CAN_NOT):
             pytest.fail(said, pytrace=False)
         pytest.skip(said)
-    if judged and recorded.recording.exactness != "exact":
-        pytest.skip("copies can't be counted exactly here ({}): {}".format(recorded.recording.exactness, recorded.recording.why_not_exact))
+    if judged and not recorded.can_judge():
+        said = "copies can't be counted exactly here ({}): {}".format(recorded.recording.exactness, recorded.recording.why_not_exact)
+        if required:
+            pytest.fail(said, pytrace=False)
+        pytest.skip(said)
 
 
 @pytest.hookimpl(trylast=True)
@@ -175,7 +185,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 def cowprof_report(request: pytest.FixtureRequest) -> Callable[[], Dict[str, Any]]:
     """cowprof_report() ends the recording and returns its report (cowprof.report/1)."""
     recorded = _recorded(request.node)
-    assert recorded is not None  # pytest_runtest_setup() skips the test otherwise
+    if recorded is None:
+        pytest.fail("name cowprof_report among the test's arguments: the recording begins before its fixtures", pytrace=False)
     recording = recorded.recording
 
     def report() -> Dict[str, Any]:

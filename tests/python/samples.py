@@ -35,6 +35,11 @@ def test_broken():
     fork_readers(hold=0.3)
 
 
+@pytest.mark.limit_private("1 GiB")
+def test_private():
+    fork_readers(hold=2.0)  # as in test_report()
+
+
 @pytest.mark.limit_copies("1 GiB")
 def test_no_worker():
     pass
@@ -65,6 +70,10 @@ def test_report(cowprof_report):
     report = cowprof_report()
     assert [row["role"] for row in report["workers"]] == ["worker", "worker"]
     assert sum(row["copied_bytes"] for row in report["workers"]) >= 2 * BYTES
+
+
+def test_unnamed(request):
+    request.getfixturevalue("cowprof_report")
 
 
 @pytest.mark.skipif(True, reason="no GPU")

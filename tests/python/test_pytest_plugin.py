@@ -61,7 +61,7 @@ def kinds(outcomes):
 
 
 def check_all(outcomes, **others):
-    assert kinds(outcomes) == {"kept": "passed", "broken": "failure", "no_worker": "failure", "before_late": "passed", "late": "failure",
+    assert kinds(outcomes) == {"kept": "passed", "broken": "failure", "private": "passed", "unnamed": "failure", "no_worker": "failure", "before_late": "passed", "late": "failure",
                                "worker_that_failed": "failure", "no_unit": "failure", "no_size": "error", "failure_of_its_own": "failure",
                                "skipif": "skipped", "rounds": "passed", "without_anything": "passed", **others}, list(outcomes.items())
     assert BYTES <= int(outcomes["kept"].properties["cowprof_copied_bytes"]) <= BYTES + (1 << 20)
@@ -74,6 +74,7 @@ def check_all(outcomes, **others):
     assert "a process failed: " in outcomes["worker_that_failed"].message
     assert "has no unit" in outcomes["no_unit"].message and "takes one size with its unit" in outcomes["no_size"].message
     assert "its own" in outcomes["failure_of_its_own"].message and "cowprof" not in outcomes["failure_of_its_own"].message
+    assert "name cowprof_report among the test's arguments" in outcomes["unnamed"].message
     assert not outcomes["without_anything"].properties
 
 
@@ -108,9 +109,11 @@ def test_without_root_all_is_skipped_but_what_needs_no_exact_count(run, nobodys_
     outcomes = run("-n", "2", folder=nobodys_folder, **harness.AS_NOBODY)
     for name in NOT_EXACT:
         assert outcomes[name].kind == "skipped" and "page-map" in outcomes[name].message and "CAP_BPF" in outcomes[name].message, (name, outcomes[name])
-    assert outcomes["no_size"].kind == "error"
+    assert outcomes["no_size"].kind == "error" and outcomes["private"].kind == "passed", outcomes
     assert outcomes["report"].kind == outcomes["recorded"].kind == "passed", outcomes
     assert outcomes["recorded"].properties["cowprof_exactness"] == "page-map"
+    required = run("-k", "kept or recorded", "--cowprof-require", folder=nobodys_folder, **harness.AS_NOBODY)
+    assert kinds(required) == {"kept": "error", "recorded": "passed"} and "page-map" in required["kept"].message, required
 
 
 def test_under_sudo_recordings_are_those_of_the_user_who_called_it(run, open_folder):
