@@ -71,12 +71,12 @@ def words_of(options: Dict[str, Any]) -> List[str]:
     return words
 
 
-def _identity(path: str) -> Optional[Tuple[int, int, int]]:
+def _inode(path: str) -> Optional[Tuple[int, int]]:
     try:
         stat = os.stat(path)
     except OSError:
         return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+    return stat.st_dev, stat.st_ino
 
 
 class Recording:
@@ -103,7 +103,7 @@ class Recording:
         """Returns when cowprof counts. Raises NotAttached if it can't."""
         if self._reader is not None:
             raise RuntimeError("{} is already being recorded".format(self.path))
-        program, before = _program.find(), _identity(self.path)
+        program, before = _program.find(), _inode(self.path)
         self._pid, self._report = os.getpid(), None
         command = [program, "--attach={}".format(self._pid), "--output={}".format(str(self.path).replace("%", "%%")), "--quiet", *self._words]
         try:
@@ -122,15 +122,21 @@ class Recording:
         self._figures = LiveFigures(self.path)
         return self
 
-    def _await_sample(self, before: Optional[Tuple[int, int, int]]) -> None:
-        """The probes are in place before the file gets its header, and the first sample lists what is already there."""
+    def _await_sample(self, before: Optional[Tuple[int, int]]) -> None:
+        """The probes are in place before the file gets its header, and the first sample lists what is already there.
+
+        Another process may record itself to the same path at the same time: that file is not ours.
+        """
         assert self._reader is not None
-        file, deadline = Follower(self.path), time.monotonic() + self._attach_seconds
+        deadline = time.monotonic() + self._attach_seconds
         while True:
             ended = self._reader.poll()
-            if _identity(self.path) != before and any(record["type"] == "sample" for record in file.read()):
-                self._header = file.header or {}
-                return
+            if _inode(self.path) != before:
+                file = Follower(self.path)
+                sampled = any(record["type"] == "sample" for record in file.read())
+                if sampled and file.header and file.header["target"]["pid"] == self._pid:
+                    self._header = file.header
+                    return
             if ended is not None:
                 raise NotAttached(self._last_line() or "cowprof ended with status {}".format(ended), ended)
             if time.monotonic() > deadline:

@@ -75,6 +75,23 @@ def test_an_old_recording_of_that_name_is_not_taken_for_the_new_one(tmp_path):
     assert harness.load_json(path)["records"][-1]["reason"] == "stopped by the target"
 
 
+def test_a_recording_that_still_runs_is_neither_replaced_nor_taken_for_the_new_one(tmp_path):
+    """As where all ranks of a job record to one path."""
+    with cowprof.record(tmp_path / "run.json", interval="50ms") as recording:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                cowprof.record(recording.path).start()
+            except cowprof.NotAttached as error:
+                status = 0 if "another recording is being written to it" in str(error) and error.status == 6 else 2
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
+    assert harness.load_json(recording.path)["records"][-1]["reason"] == "stopped by the target"
+
+
 def test_a_forked_child_that_leaves_the_block_does_not_end_the_recording(tmp_path):
     recording = cowprof.record(tmp_path / "run.json").start()
     child = os.fork()

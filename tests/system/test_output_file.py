@@ -146,6 +146,19 @@ def test_a_reformatted_recording_gives_the_same_report(recorded, layout, tmp_pat
     assert result.stdout == harness.run_cowprof("report", recorded, "--json").stdout
 
 
+def test_a_recording_that_still_runs_is_not_replaced(start_workload, start_recording, tmp_path):
+    target = start_workload("fork_copies", "--pages=10", "--wait")
+    target.await_line("role", "ready")
+    recording = start_recording(target.pid)
+    recording.await_sample()
+    second = harness.run_cowprof("--attach", target.pid, "--output", recording.path, "--duration=1s")
+    assert (second.returncode, second.stdout) == (6, ""), second
+    assert f"create {recording.path}: another recording is being written to it" in second.stderr, second.stderr
+    assert [file.name for file in tmp_path.iterdir()] == [Path(recording.path).name]
+    recording.stop()
+    recording.report()
+
+
 # ---- Under sudo ----
 
 def test_output_under_sudo_belongs_to_the_invoking_user(nobodys_folder, start_workload):

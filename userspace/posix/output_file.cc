@@ -2,6 +2,7 @@
 #include "posix/output_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -62,6 +63,18 @@ absl::StatusOr<bool> IsThere(const OutputPlace& place) {
       absl::StrCat("create ", place.path, ": it exists and ", problem, "; choose another with ", place.style.flag));
 }
 
+// Whether its recorder still runs: that holds a lock. False where locks can't be had, as on some NFS mounts.
+bool IsBeingWritten(const OutputPlace& place) {
+  const Fd file(openat(place.folder.fd(), place.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  return file.ok() && flock(file.fd(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+absl::Status BeingWrittenError(const OutputPlace& place) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("create ", place.path, ": another recording is being written to it; wait for its end, or choose ",
+                   "another file with ", place.style.flag));
+}
+
 absl::StatusOr<Fd> WriteAside(const OutputPlace& place, absl::string_view bytes) {
   Fd fd(
       openat(place.folder.fd(), place.aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
@@ -108,14 +121,20 @@ absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view b
   if (!there.ok()) return there.status();
   absl::StatusOr<Fd> fd = WriteAside(*place, bytes);
   if (!fd.ok()) return fd.status();
+  static_cast<void>(flock(fd->fd(), LOCK_EX | LOCK_NB));  // before it has its name, by which others find it
   const int folder = place->folder.fd();
+  if (*there && IsBeingWritten(*place)) {
+    unlinkat(folder, place->aside.c_str(), 0);
+    return BeingWrittenError(*place);
+  }
   if (*there && renameat(folder, place->name.c_str(), folder, absl::StrCat(place->name, ".old").c_str()) != 0) {
     const int error = errno;
     unlinkat(folder, place->aside.c_str(), 0);
     return PathError(error, "keep an earlier recording: rename", path, place->style);
   }
   // Do not replace a file that was created here in the meantime.
-  if (absl::Status status = MoveIntoPlace(*place, RENAME_NOREPLACE); !status.ok()) return status;
+  if (absl::Status status = MoveIntoPlace(*place, RENAME_NOREPLACE); !status.ok())
+    return absl::IsAlreadyExists(status) && IsBeingWritten(*place) ? BeingWrittenError(*place) : status;
   if (moved != nullptr) *moved = *there;
   return fd;
 }

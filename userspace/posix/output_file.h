@@ -22,8 +22,9 @@ struct OutputStyle {
 // Creates `path` with mode 0600 and `bytes` as its contents: written under a temporary name and renamed, so that it is
 // never seen empty. An earlier regular file of that name is kept as `path`.old. Under sudo the file is created as the
 // invoking user (SUDO_UID): they own it, and nothing is opened with more rights than they have. Does not follow links,
-// and refuses to touch a file that belongs to another user or has other hard links. The status names the path.
-// `moved`: set to whether there was one.
+// and refuses to touch a file that belongs to another user or has other hard links. The file is locked (flock) for as
+// long as it is open, and one that another recorder has locked is refused. The status names the path. `moved`: set to
+// whether there was an earlier one.
 absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes = "", bool* moved = nullptr);
 
 // The same for a file that is complete at once; replaces an earlier regular file.

@@ -2,7 +2,6 @@
 // file's size.
 #include "timeline/timeline_file.h"
 
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -91,7 +90,6 @@ absl::StatusOr<std::unique_ptr<TimelineFile>> TimelineFile::Create(const std::st
   bool moved = false;
   absl::StatusOr<Fd> fd = CreateOutputFile(path, absl::StrCat(header, kClosing), &moved);
   if (!fd.ok()) return fd.status();
-  static_cast<void>(flock(fd->fd(), LOCK_EX | LOCK_NB));  // for `watch --keep`: this recording has not ended
   auto file = std::unique_ptr<TimelineFile>(new TimelineFile(path, *std::move(fd)));
   file->end_ = header.size();
   file->moved_earlier_ = moved;

@@ -83,6 +83,26 @@ TEST_CASE("an earlier recording is kept as .old, but only the latest") {
   CHECK(FilesIn(tree.root()) == 2);
 }
 
+TEST_CASE("a recording that is still being written is refused and left alone") {
+  FixtureTree tree;
+  const std::string path = tree.root() + "/t.json";
+  tree.Write("/t.json.old", "before");
+  {
+    const auto first = CreateOutputFile(path, "first");
+    REQUIRE(first.ok());
+    const absl::Status status = CreateOutputFile(path, "second").status();
+    CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
+    CHECK(absl::StrContains(status.message(), path + ": another recording is being written to it"));
+    CHECK(absl::StrContains(status.message(), "--output"));
+    CHECK(ReadWhole(path) == "first");
+    CHECK(ReadWhole(path + ".old") == "before");
+    CHECK(FilesIn(tree.root()) == 2);
+  }
+  REQUIRE(CreateOutputFile(path, "second").ok());  // its recorder has ended, however it did
+  CHECK(ReadWhole(path) == "second");
+  CHECK(ReadWhole(path + ".old") == "first");
+}
+
 TEST_CASE("a page replaces an earlier one and leaves nothing behind") {
   FixtureTree tree;
   tree.Write("/p.html", "first");
@@ -138,7 +158,8 @@ TEST_CASE("a recording that never began is removed, and nothing else") {
   const std::string path = tree.root() + "/a";
   const auto fd = CreateOutputFile(path);
   REQUIRE(fd.ok());
-  const auto other = CreateOutputFile(path);  // the first is a.old now
+  REQUIRE(rename(path.c_str(), (path + ".old").c_str()) == 0);
+  const auto other = CreateOutputFile(path);
   REQUIRE(other.ok());
   RemoveOutputFile(path, *fd, /*moved=*/false);
   CHECK(FilesIn(tree.root()) == 2);
