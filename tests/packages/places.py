@@ -97,6 +97,8 @@ def options_of_pod(pod, container, volumes, beside):
     options = ["--cap-drop", ",".join(capabilities["drop"]), "--cap-add", ",".join(capabilities["add"]), "--user", context.pop("runAsUser")]
     options += ["--security-opt", "no-new-privileges"] if not context.pop("allowPrivilegeEscalation") else []
     options += ["--read-only", "--read-only-tmpfs=false"] if context.pop("readOnlyRootFilesystem") else []
+    assert context.pop("appArmorProfile", None) in (None, {"type": "Unconfined"})  # not passed on, nor is the next: not every host has them
+    assert context.pop("seLinuxOptions", None) in (None, {"type": "spc_t"})
     assert context.pop("seccompProfile") == {"type": "Unconfined"} and not context, context
     options += ["--security-opt", "seccomp=unconfined"]
     if pod.get("hostPID"):
