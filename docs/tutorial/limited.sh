@@ -16,6 +16,14 @@ else
 fi
 mkdir "$group"
 echo "$bytes" >"$group/$limit"
+# Nor may it swap, which would slow it down instead of ending it.
+if [ -e "$group/memory.swap.max" ]; then
+  echo 0 >"$group/memory.swap.max"
+elif [ -e "$group/memory.memsw.limit_in_bytes" ]; then
+  echo "$bytes" >"$group/memory.memsw.limit_in_bytes"
+elif [ -e "$group/memory.swappiness" ]; then
+  echo 0 >"$group/memory.swappiness"
+fi
 status=0
 sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$@" || status=$?
 # Workers notice that the trainer has gone within 5 seconds.

@@ -43,7 +43,8 @@ std::string WhatIsMissing(bool refusal) {
   if ((held & SetOf({CAP_SYS_PTRACE})) == 0) missing.push_back("CAP_SYS_PTRACE");
   if (geteuid() != 0 && (held & SetOf({CAP_DAC_READ_SEARCH})) == 0) missing.push_back("CAP_DAC_READ_SEARCH");
   if (missing.empty())
-    return "; the capabilities are there, so something else forbids it, such as AppArmor or SELinux: run cowprof on the host";
+    return "; the capabilities are there, so something else forbids it, such as AppArmor or SELinux: run cowprof on "
+           "the host";
   return absl::StrCat("; ", absl::StrJoin(missing, ", "), " missing: run cowprof as the user of that process, ",
                       refusal ? absl::StrCat("or ", RightsRemedy(ReadCaller(), missing))
                               : "with sudo, or with that capability (in a container: --cap-add)");
