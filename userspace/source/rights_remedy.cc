@@ -117,15 +117,18 @@ std::string RightsRemedy(const Caller& caller, const std::vector<std::string>& c
                : "run cowprof as root on the host, from where it can see into containers: "
                  "sudo $(command -v cowprof) --attach PID";
   }
+  std::vector<std::string> names;
+  for (const absl::string_view name : capabilities) names.emplace_back(absl::StripPrefix(name, "CAP_"));
   if (caller.container != Container::kNone && (caller.root || !RootHas(caller, capabilities))) {
-    std::vector<std::string> names;
-    for (const absl::string_view name : capabilities) names.emplace_back(absl::StripPrefix(name, "CAP_"));
     return absl::StrCat("start the container with that capability (--cap-add): ",
                         ContainerLine(caller.container, caller.root, names));
   }
   if (caller.root) return "run cowprof as a root that has that capability; this one's bounding set lacks it";
   const std::string line = SudoLine(caller);
-  return line.empty() ? "run cowprof with sudo, and the same arguments" : absl::StrCat("run: ", line);
+  const std::string sudo = line.empty() ? "run cowprof with sudo, and the same arguments" : absl::StrCat("run: ", line);
+  if (caller.container == Container::kNone) return sudo;
+  return absl::StrCat(sudo, "; or, if the container has no sudo, start it as root: ",
+                      ContainerLine(caller.container, /*root=*/false, names));
 }
 
 }  // namespace cowprof

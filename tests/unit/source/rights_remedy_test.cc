@@ -39,7 +39,9 @@ TEST_CASE("each kind of caller is told its own way") {
   };
   // Its root has them.
   CHECK(RightsRemedy({.words = words, .container = Container::kDocker, .bounding = SetOf({kCapBpf, kCapPerfmon})},
-                     missing) == "run: sudo $(command -v cowprof) --attach 7");
+                     missing) ==
+        "run: sudo $(command -v cowprof) --attach 7; or, if the container has no sudo, start it as root: "
+        "docker run --user 0 --cap-add BPF --cap-add PERFMON ...");
   CHECK(absl::StrContains(RightsRemedy({.container = Container::kDocker, .bounding = SetOf({kCapBpf})}, missing),
                           "docker run --user 0 --cap-add BPF --cap-add PERFMON"));
   CHECK(absl::StrContains(inside(Container::kDocker), "docker run --cap-add BPF --cap-add PERFMON ..."));
