@@ -29,14 +29,14 @@ def run(step, inputs, folder, **variables):
                           capture_output=True, text=True, check=False)
 
 
-# Of GitHub's runners: `sudo --preserve-env` has the PATH of sudoers, and the loader's variables are gone.
+# With an environment of its own. The runner has written its files itself.
 SUDO = """#!/bin/sh
-[ "$1" = --preserve-env ] && shift
-exec env -u LD_LIBRARY_PATH PATH=/usr/sbin:/usr/bin:/sbin:/bin SUDO_UID={user} SUDO_GID={user} SUDO_USER=nobody "$@"
+chown {user} "$RUNNER_TEMP/cowprof-environment"
+exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root USER=root SUDO_UID={user} SUDO_GID={user} SUDO_USER=nobody "$@"
 """
 
 
-def test_the_command_of_an_ordinary_runner_has_its_user_and_paths(nobodys_folder):
+def test_the_command_of_an_ordinary_runner_has_its_user_and_environment(nobodys_folder):
     """The runner's user is nobody, by an `id` that says so."""
     programs = {"id": f"#!/bin/sh\necho {harness.NOBODY}\n", "sudo": SUDO.format(user=harness.NOBODY), "of-the-runner": "#!/bin/sh\nexec /usr/bin/id -u\n"}
     tools, cowprof = nobodys_folder / "tools", nobodys_folder / "cowprof" / "bin" / "cowprof"
@@ -47,10 +47,12 @@ def test_the_command_of_an_ordinary_runner_has_its_user_and_paths(nobodys_folder
     cowprof.parent.mkdir(parents=True)
     cowprof.symlink_to(harness.COWPROF)
     (record,) = [step for step in ACTION["runs"]["steps"] if step["name"] == "Record"]
-    inputs = {"command": 'of-the-runner >said; echo "$LD_LIBRARY_PATH" >>said', "recording": "run.json"}
-    done = run(record, inputs, nobodys_folder, PATH=f"{tools}:{os.environ['PATH']}", LD_LIBRARY_PATH=str(tools))
+    inputs = {"command": 'of-the-runner >said; a_function >>said; printf "%s\n" "$LD_LIBRARY_PATH" "$PYTHONPATH" "$USER" "$WORDS" >>said', "recording": "run.json"}
+    variables = {"LD_LIBRARY_PATH": str(tools), "PYTHONPATH": "src", "USER": "runner", "WORDS": "it's $HOME\n`of` two lines", "BASH_FUNC_a_function%%": "() { echo called; }"}
+    done = run(record, inputs, nobodys_folder, PATH=f"{tools}:{os.environ['PATH']}", **variables)
     assert done.returncode == 0, done.stderr
-    assert (nobodys_folder / "said").read_text() == f"{harness.NOBODY}\n{tools}\n"
+    assert (nobodys_folder / "said").read_text() == "\n".join([str(harness.NOBODY), "called", str(tools), *list(variables.values())[1:4], ""])
+    assert not (nobodys_folder / "cowprof-environment").exists()
     assert (nobodys_folder / "run.json").stat().st_uid == harness.NOBODY
     failing = run(record, {"command": "false | cat\necho done >done", "recording": "run.json"}, nobodys_folder, PATH=f"{tools}:{os.environ['PATH']}")
     assert failing.returncode == 1 and not (nobodys_folder / "done").exists(), failing
