@@ -10,7 +10,8 @@ folder=$(mkdir -p "${1:-dist}" && cd "${1:-dist}" && pwd)
 for program in dpkg-deb buildah ninja; do
   command -v $program >/dev/null || { echo "package.sh: $program is missing; run: sudo scripts/install-deps.sh packages" >&2; exit 1; }
 done
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+# In a container the clone is often another user's than root's.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -c safe.directory="$PWD" log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
 umask 022
 
