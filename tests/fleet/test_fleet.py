@@ -198,7 +198,9 @@ def test_the_rules():
     (" < 600\n", " < 6e9\n"),
     (" < 3600\n", " < 36e9\n"),
     ("cowprof_recording == 1\n", "cowprof_recording >= 0\n"),
-    ("0.1 * cowprof", "0.9 * cowprof")])
+    ("0.1 * cowprof", "0.9 * cowprof"),
+    ("cowprof_watch_left_out > 0\n        for: 10m\n", "cowprof_watch_left_out > 0\n"),
+    ("failures_total[30m]) > 2\n", "failures_total[30m]) > 1\n")])
 def test_the_tests_of_the_rules_can_fail(tmp_path, old, new):
     rules = (RULES / "cowprof.rules.yml").read_text()
     assert old in rules
