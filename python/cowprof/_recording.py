@@ -93,6 +93,7 @@ class Recording:
         self._lets_read = False
         self._reader: Optional["subprocess.Popen[bytes]"] = None
         self._said: Optional[IO[bytes]] = None
+        self._last_said = ""
         self._header: Dict[str, Any] = {}
         self._figures: Optional[LiveFigures] = None
         self._report: Optional[Dict[str, Any]] = None
@@ -163,6 +164,7 @@ class Recording:
         if self._reader is not None:
             self._reader.wait()
         if self._said is not None:
+            self._last_said = self.said
             self._said.close()
         if self._lets_read:
             self._lets_read = False
@@ -174,9 +176,7 @@ class Recording:
         self._reader = self._said = None
 
     def _last_line(self) -> str:
-        assert self._said is not None
-        self._said.seek(0)
-        return _program.last_line(self._said.read())
+        return _program.last_line(self.said.encode())
 
     def __enter__(self) -> "Recording":
         return self.start()
@@ -196,6 +196,14 @@ class Recording:
         """Why the exact ways of counting were refused, as one line."""
         rejected = self._header.get("plan", {}).get("rejected", [])
         return "; ".join("{rung}: {reason}".format(**rung) for rung in rejected)
+
+    @property
+    def said(self) -> str:
+        """What cowprof has printed since start(): warnings, and with serve=True the address of the page."""
+        if self._said is None:
+            return self._last_said
+        size = os.fstat(self._said.fileno()).st_size
+        return os.pread(self._said.fileno(), size, 0).decode("utf-8", "replace")  # leaves the offset, which is cowprof's, too
 
     def live(self) -> Live:
         """Figures while it runs, read from the end of the file."""

@@ -120,6 +120,12 @@ def test_a_recorder_that_failed_is_a_warning_and_hides_no_exception(tmp_path):
         recording.stop()
 
 
+def test_what_cowprof_prints_can_be_read(tmp_path):
+    with cowprof.record(tmp_path / "run.json", serve=True) as recording:
+        assert "cowprof: live page at http://" in recording.said
+    assert "cowprof: live page at http://" in recording.said
+
+
 def test_what_cowprof_says_is_what_is_raised(tmp_path):
     with pytest.raises(cowprof.NotAttached, match="^create .*No such file or directory$"):
         cowprof.record(tmp_path / "none" / "run.json").start()
