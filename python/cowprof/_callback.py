@@ -3,9 +3,13 @@ from __future__ import annotations
 
 import atexit
 import os
+import warnings
 from typing import Any, Dict, Optional, Tuple, Union
 
+from cowprof._program import CowprofError
 from cowprof._recording import Recording, stop_or_warn
+
+_WRONG_USAGE = 2  # exit status of cowprof
 
 
 class Watch:
@@ -19,14 +23,25 @@ class Watch:
         self.on_alert = on_alert
         self.recording = Recording(path, **options)
         self._every, self._steps = every_n_steps, 0
+        self._started = False
 
     def start(self) -> None:
+        """A host on which cowprof can't record must not end the training, nor one rank of several. A wrong option does: it is wrong everywhere."""
         self.stop()  # one of a training that failed, which no hook has stopped
-        self.recording.start()
         self._steps = 0
+        try:
+            self.recording.start()
+        except (CowprofError, OSError) as error:
+            if getattr(error, "status", None) == _WRONG_USAGE:
+                raise
+            warnings.warn("cowprof: {}; training goes on without a recording{}".format(error, ", and on_alert does nothing" if self.on_alert else ""),
+                          RuntimeWarning, stacklevel=3)
+            return
+        self._started = True
         atexit.register(self.stop)
 
     def stop(self) -> None:
+        self._started = False
         atexit.unregister(self.stop)
         stop_or_warn(self.recording)
 
@@ -36,6 +51,8 @@ class Watch:
 
     def look(self) -> Tuple[Dict[str, float], bool]:
         """Figures to log, of those that are known, and whether an alert holds."""
+        if not self._started:
+            return {}, False
         live = self.recording.live()
         figures = {"cowprof/copied": live.copied_bytes, "cowprof/private": live.private_bytes, "cowprof/eta": live.eta_seconds}
         return {name: float(value) for name, value in figures.items() if value is not None}, bool(live.alerts)

@@ -30,7 +30,7 @@ class CowprofCallback(Callback):
         if not self._watch.is_due():
             return
         figures, alerted = self._watch.look()
-        for logger in trainer.loggers:
+        for logger in trainer.loggers if figures else []:
             logger.log_metrics(figures, step=trainer.global_step)
         # All ranks come here at the same batch, and have to decide the same.
         if self._watch.on_alert and trainer.strategy.reduce_boolean_decision(alerted, all=False):

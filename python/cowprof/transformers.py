@@ -27,9 +27,10 @@ class CowprofCallback(TrainerCallback):
         if not self._watch.is_due():
             return
         figures, alerted = self._watch.look()
-        should_log = control.should_log  # log() resets it, and with it the trainer's own line of this step
-        self._trainer.log(figures)
-        control.should_log = should_log
+        if figures:
+            should_log = control.should_log  # log() resets it, and with it the trainer's own line of this step
+            self._trainer.log(figures)
+            control.should_log = should_log
         if self._watch.on_alert and alerted:
             control.should_training_stop = True
             control.should_save |= self._watch.on_alert == "checkpoint"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import cowprof
 import harness
 from self_recording import fork_reader
 
@@ -75,6 +76,28 @@ def test_a_recorder_that_failed_does_not_fail_the_training(tmp_path):
     callback = CowprofCallback(tmp_path / "run.json")
     with pytest.warns(RuntimeWarning, match="status -9"):
         Trainer([callback], str(tmp_path)).fit([lambda: callback._watch.recording._reader.kill()])
+
+
+def test_a_recorder_that_cannot_start_does_not_fail_the_training(tmp_path):
+    """One rank that ends would leave the others waiting for it."""
+    from cowprof.lightning import CowprofCallback
+    from lightning.pytorch import Trainer
+    trainer = Trainer([CowprofCallback(tmp_path / "none" / "run.json", every_n_steps=1, on_alert="stop")], str(tmp_path))
+    asked = []
+    trainer.strategy.reduce_boolean_decision = lambda decision, all=True: asked.append(decision) or decision
+    with pytest.warns(RuntimeWarning, match="No such file or directory; training goes on without a recording, and on_alert does nothing"):
+        trainer.fit([lambda: None] * 2)
+    assert trainer.global_step == 2 and asked == [False, False] and not trainer.loggers[0].logged
+
+
+def test_transformers_trains_without_a_recorder_that_cannot_start(tmp_path):
+    from cowprof.transformers import CowprofCallback
+    from transformers import Trainer, TrainingArguments
+    trainer = Trainer(TrainingArguments())
+    trainer.add_callback(CowprofCallback(trainer, tmp_path / "none" / "run.json", every_n_steps=1))
+    with pytest.warns(RuntimeWarning, match="training goes on without a recording$"):
+        trainer.train([lambda: None] * 2)
+    assert trainer.state.global_step == 2 and all("loss" in line for line in trainer.state.log_history)
 
 
 def test_transformers_logs_by_the_trainer_and_leaves_its_own_line(tmp_path):
@@ -180,6 +203,9 @@ def test_wrong_arguments_are_refused(tmp_path):
         CowprofCallback(tmp_path / "run.json", on_alert="halt")
     with pytest.raises(ValueError, match="every_n_steps"):
         CowprofCallback(tmp_path / "run.json", every_n_steps=0)
+    from lightning.pytorch import Trainer
+    with pytest.raises(cowprof.NotAttached, match="--bogus=1"):
+        Trainer([CowprofCallback(tmp_path / "run.json", bogus=1)], str(tmp_path)).fit([])
 
 
 def test_hooks_have_the_parameters_of_those_that_they_override():
