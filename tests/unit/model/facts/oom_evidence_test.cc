@@ -119,6 +119,7 @@ TEST_CASE("what processes share counts once for each address space") {
   worker.still_shared_bytes = 1500;
   model.processes.push_back(worker);
   const OomVictim chosen = {LimitSample{LimitKind::kCgroupV2, "/job", 1 << 30, 1 << 30}};
+  model.processes[1].oom_victim = true;
   AppendOomKills({.events = {{.t = absl::Seconds(1), .index = 1, .what = chosen}}}, {}, &model);
   REQUIRE(model.processes[1].oom);
   CHECK(model.processes[1].oom->recorded_bytes == 4 * 100 + 1000 + 2000);

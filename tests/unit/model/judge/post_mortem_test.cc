@@ -313,7 +313,7 @@ TEST_CASE("post-mortem: what met the limit was shared memory, or nobody knows wh
   CHECK(absl::StrContains(advice(700, 1001, SegmentKind::kFile)[0], "of the recorded processes held"));
   // Whose it is, is not known where the last look was too early; others may use the same /dev/shm.
   CHECK(advice(700, 4242)[0] ==
-        "Shared memory (/dev/shm) held up to 700.0 MiB of 1.0 GiB in use: keep less in it, if it is this job's.");
+        "Shared memory (/dev/shm) held up to 700.0 MiB of 1.0 GiB in use. If that was this job's, keep less in it.");
   CHECK(absl::StrContains(advice(2000)[0], "explain less than half"));  // it was not all of this cgroup
   for (const std::string& line : advice(100)) CHECK_FALSE(absl::StrContains(line, "growth"));
 }

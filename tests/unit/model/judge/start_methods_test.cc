@@ -58,7 +58,7 @@ TEST_CASE("start methods: the fix fits what failed", "[start_methods]") {
   failure = {.type = "dict_values", .reason = PickleReason::kDictView};
   CHECK(FixOf(failure) == "keep a copy instead of the view: list(d.values())");
   failure = {.type = "colours.Colour", .reason = PickleReason::kEnumMember};
-  CHECK(FixOf(failure) == "give the enum a __reduce_ex__, or the type that it mixes in a __getnewargs__");
+  CHECK(FixOf(failure) == "define __reduce_ex__ on the enum, or __getnewargs__ on the type that it mixes in");
   for (size_t reason = 1; reason < kCountOf<PickleReason>; ++reason) {
     failure.reason = static_cast<PickleReason>(reason);
     CHECK_FALSE(ReasonOf(failure).empty());
