@@ -1,8 +1,6 @@
 """A program with more stacks than the recorder has room for keeps the lines of what it does later."""
 import json
 
-import pytest
-
 import harness
 
 WORKLOAD = harness.REPOSITORY / "tests" / "system" / "workloads" / "many_places.py"
@@ -18,7 +16,6 @@ def pages_of(document, function):
     return sum(count for (_, site), count in pages.items() if function in [frames[frame] for frame in sites[site]])
 
 
-@pytest.mark.slow
 def test_new_memory_has_its_line_after_a_thousand_other_places(tmp_path):
     path = tmp_path / "run.json"
     with open(tmp_path / "out", "w+") as out:
