@@ -605,10 +605,15 @@ def wrote(name, code):
     return rf"^Writing to memory that the workers inherited duplicated .* in 4 workers; (about )?([5-9]\d|100) % of it in {name}'s own code \({code}\)\.$"
 
 
-PERL, R, PHP, PYPY = (["/usr/bin/perl", WORKLOADS / "verdict_runtime.pl"], ["/usr/bin/Rscript", WORKLOADS / "verdict_runtime.R"],
-                      ["/usr/bin/php", WORKLOADS / "verdict_runtime.php"],
-                      # Its default is half of the last-level cache: then workers that copy the nursery copy little else.
-                      ["/usr/bin/env", "PYPY_GC_NURSERY=4M", "/usr/bin/pypy3", WORKLOADS / "verdict_pypy.py"])
+PERL, R, PHP = (["/usr/bin/perl", WORKLOADS / "verdict_runtime.pl"], ["/usr/bin/Rscript", WORKLOADS / "verdict_runtime.R"],
+                ["/usr/bin/php", WORKLOADS / "verdict_runtime.php"])
+
+
+# The nursery's default is half of the last-level cache, and workers copy the one that they inherit.
+def pypy(nursery):
+    return ["/usr/bin/env", f"PYPY_GC_NURSERY={nursery}", "/usr/bin/pypy3", WORKLOADS / "verdict_pypy.py"]
+
+
 RUNTIMES = "other languages"
 case("Perl, 4 forked workers use texts as numbers", RUNTIMES, "cow-data", wrote("Perl", r"Perl_sv_\w+"),
      says=r"what to do\n +> Perl keeps the number in a string that is used as one", never=PYTHON)(runtime(*PERL, "reads"))
@@ -626,9 +631,9 @@ case("PHP, 4 forked workers read arrays", RUNTIMES, "cow-data", wrote("PHP", r"\
 case("PHP, the rows are one text", "harmless", "clean", NOTHING, never=PYTHON, packages=["php-cli"])(
     runtime(*PHP, "text", says_figure=False))
 case("PyPy, 4 forked workers collect garbage", RUNTIMES, "cow-data", wrote("PyPy", r"libpypy\S+"),
-     says="what to do\n +> PyPy marks each object", never=rf"numpy|pickle|{TORCH}", packages=["pypy3"])(runtime(*PYPY, "collects"))
+     says="what to do\n +> PyPy marks each object", never=rf"numpy|pickle|{TORCH}", packages=["pypy3"])(runtime(*pypy("4M"), "collects"))
 case("PyPy, the parent has collected, and the workers do not", RUNTIMES, "cow-data", "^Writing to memory that the workers inherited",
-     never=rf"numpy|pickle|{TORCH}", packages=["pypy3"])(runtime(*PYPY, "frozen"))
+     never=rf"numpy|pickle|{TORCH}", packages=["pypy3"])(runtime(*pypy("16M"), "frozen"))
 
 
 # ---- Shared memory that is released, locked or read by others than workers; processes that grow ----
