@@ -323,7 +323,7 @@ def stall():
 
 def test_two_seconds_without_cowprof_under_a_flood_of_ends(stall, start_workload, start_recording, figure):
     """The rows list every process, whatever the ring buffer of events lost, and the losses are counted."""
-    storm = start_workload("many_forks", "--forks=14000", "--rate=7000", "--wait", "--linger")
+    storm = start_workload("many_forks", "--forks=14000", "--rate=7000", "--kill", "--wait", "--linger")
     storm.await_line("role", "ready")
     recording = start_recording(storm.pid)
     recording.await_sample()

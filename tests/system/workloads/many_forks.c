@@ -1,14 +1,15 @@
 // Only short-lived children: F of them at R a second, each of which writes K inherited pages and ends. Prints how many there were
-// and how long it took, to compare with the profiler's account. With --exec each child execs this program.
-//   many_forks [--forks=10000] [--rate=1000] [--pages=2] [--exec] [--wait] [--linger]
+// and how long it took, to compare with the profiler's account. With --exec each child execs this program; with --kill it ends by SIGKILL.
+//   many_forks [--forks=10000] [--rate=1000] [--pages=2] [--exec] [--kill] [--wait] [--linger]
 #include "workload.h"
 
 static char* area;
 
-static void RunChild(long pages, int exec) {
+static void RunChild(long pages, int exec, int by_signal) {
   char* image[] = {"many_forks", "--image", NULL};
   WritePages(area, 0, pages);
   if (exec) execv("/proc/self/exe", image);
+  if (by_signal) kill(getpid(), SIGKILL);
   _exit(0);
 }
 
@@ -29,7 +30,7 @@ int main(int argc, char** argv) {
   for (long i = 0; i < forks; ++i) {
     int64_t early = start + i * 1000000000 / rate - BootNanoseconds();
     if (early > 0) SleepNanoseconds(early);
-    if (!Fork()) RunChild(pages, Flag(argc, argv, "--exec"));
+    if (!Fork()) RunChild(pages, Flag(argc, argv, "--exec"), Flag(argc, argv, "--kill"));
     ended += TakeEnded(0);
   }
   ended += TakeEnded(1);
