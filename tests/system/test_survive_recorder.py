@@ -337,7 +337,7 @@ def test_two_seconds_without_cowprof_under_a_flood_of_ends(stall, start_workload
     dropped = report["losses"]["events_dropped"]
     assert dropped > 0 and listed(report) == 14000
     assert report["losses"]["processes_dropped"] == 0
-    figure("cowprof stalls", "cowprof stopped while 14000 processes come and go",
+    figure("cowprof stalls", "cowprof stopped while 14000 processes are forked and killed",
            f"{dropped} events dropped and counted; 14000 of 14000 forks and ends have rows")
 
 
