@@ -224,7 +224,16 @@ test("figures are formatted as in the terminal; a name can't hide a control char
     "26 h 00 min",
     "—",
   ]);
-  assert.deepEqual([0.2, 40, 89.9, 91, 659, 5401, 7200, 200000].map(formatEta), ["1 s", "40 s", "89 s", "1.5 min", "10 min", "1.5 h", "2 h", "2.3 days"]);
+  assert.deepEqual([0.2, 40, 89.9, 91, 659, 5401, 7200, 200000].map(formatEta), [
+    "1 s",
+    "40 s",
+    "89 s",
+    "1.5 min",
+    "10 min",
+    "1.5 h",
+    "2 h",
+    "2.3 days",
+  ]);
   assert.deepEqual([0, 0.3, 1, 1234].map(formatRate), ["0/s", "< 1/s", "1/s", "1,234/s"]);
   assert.equal(visibleText("a\u202eb\u0007"), "a\\u{202e}b\\u{7}");
 });

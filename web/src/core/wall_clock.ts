@@ -19,7 +19,11 @@ export function formatWall(ms: number, places: number, dated: boolean): string {
 // On an axis with a tick every `step` seconds: as much of the date and time as tells the ticks apart.
 export function formatWallTick(ms: number, step: number, dated: boolean): string {
   if (!dated || step < 60) return formatWall(ms, step < 1 ? 1 : 0, false);
-  return isoOf(ms)?.slice(5, step * 1000 < kDayMs ? 16 : 10).replace("T", " ") ?? "—";
+  return (
+    isoOf(ms)
+      ?.slice(5, step * 1000 < kDayMs ? 16 : 10)
+      .replace("T", " ") ?? "—"
+  );
 }
 
 export function spansDays(instants: number[]): boolean {
