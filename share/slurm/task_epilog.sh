@@ -14,7 +14,7 @@ rm -f "$name.pid"
 [ -s "$name.json" ] || exit 0
 sentence=$("${COWPROF:-cowprof}" report "$name.json" 2>&1 | head -n 1)
 case $sentence in
-  "Nothing to do: "*) ;;  # "Nothing to do up to 31 s, where this recording stops (...): ..." is said
+  "Nothing to do: "*) ;;  # "Nothing to do in the first 31 s (...): ..." is said
   *) echo "cowprof, rank $SLURM_PROCID on ${SLURMD_NODENAME:-this node}: $sentence ($name.json)" >&2 ;;
 esac
 exit 0

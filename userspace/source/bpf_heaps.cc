@@ -4,8 +4,8 @@
 
 namespace cowprof {
 
-// A process that has called exec inherits nothing any more, and of one that has forked itself its notes are not asked.
-// Both may live long, and each command of a shell is a process that calls exec.
+// The probes use a process's notes until it calls exec, which replaces its memory, or forks. It may live long after
+// that, and every command of a shell calls exec.
 void BpfHeaps::Look(const cowprof_process_row& row, bool ended) {
   if (row.vforked) return;  // nothing was noted
   const bool in_use = row.heap == COWPROF_HEAP_WALKED || row.heap == COWPROF_HEAP_PARTLY;

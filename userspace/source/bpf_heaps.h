@@ -1,4 +1,4 @@
-// The free memory that the probes noted at forks: makes room in its tables.
+// Deletes the probes' notes on free memory at forks once they are not used, to make room for those of later forks.
 #ifndef COWPROF_SOURCE_BPF_HEAPS_H_
 #define COWPROF_SOURCE_BPF_HEAPS_H_
 
@@ -15,7 +15,7 @@ class BpfHeaps {
  public:
   // One look at a process. `ended`: the last one.
   void Look(const cowprof_process_row& row, bool ended);
-  // Deletes what the looks have found to be of no use any more.
+  // Deletes the notes of useless() processes.
   absl::Status MakeRoom(cowprof_probes& skeleton);
   // Processes whose notes MakeRoom() is to delete.
   const absl::flat_hash_set<uint32_t>& useless() const { return useless_; }

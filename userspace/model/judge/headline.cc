@@ -88,8 +88,8 @@ void TellThatItHasNoEnd(absl::Duration t, Findings* findings) {
   for (std::string* text : texts) {
     absl::string_view rest = *text;
     const bool nothing = absl::ConsumePrefix(&rest, "Nothing to do: ");
-    *text = absl::StrCat(nothing ? "Nothing to do up to " : "Up to ", HumanDuration(t),
-                         ", where this recording stops (it still runs, or was cut off): ", rest);
+    *text = absl::StrCat(nothing ? "Nothing to do in the first " : "In the first ", HumanDuration(t),
+                         " (the recording still runs, or was cut off): ", rest);
   }
 }
 

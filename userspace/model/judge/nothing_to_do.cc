@@ -30,7 +30,7 @@ constexpr absl::Duration kLongEnough = absl::Seconds(30);    // to see whether m
 
 // What a worker that lived at the workers' peak had then that it never shared. Bytes.
 struct NewMemory {
-  const ProcessModel* worker;  // nullptr: it is no longer listed
+  const ProcessModel* worker;  // nullptr: summed up with others that have ended
   uint64_t fresh = 0;          // new memory
   uint64_t before = 0;         // from before the attach, by a start method that pickles
   uint64_t bytes() const { return fresh + before; }

@@ -116,10 +116,9 @@ TEST_CASE("nothing to do: of a recording without an end the first sentence says 
   };
   CHECK(absl::StartsWith(
       cut_off(Recorded(2, 1)),
-      "Nothing to do up to 3.0 s, where this recording stops (it still runs, or was cut off): the workers share"));
-  CHECK(
-      absl::StartsWith(cut_off(Recorded(40, 12)),
-                       "Up to 3.0 s, where this recording stops (it still runs, or was cut off): Each worker copied"));
+      "Nothing to do in the first 3.0 s (the recording still runs, or was cut off): the workers share"));
+  CHECK(absl::StartsWith(cut_off(Recorded(40, 12)),
+                         "In the first 3.0 s (the recording still runs, or was cut off): Each worker copied"));
   CHECK(cut_off(Recorded(2, 100)) == HeadlineOf(Recorded(2, 100)));  // what it blames stands
 }
 

@@ -240,7 +240,7 @@ TEST_CASE("post-mortem: copied pages of files are not the parent's memory") {
   CHECK(absl::StrContains(First(story).advice[0], "mode=\"r\""));
 }
 
-TEST_CASE("post-mortem: new memory that is no leak is not called one") {
+TEST_CASE("post-mortem: the advice tells memory that kept rising from what was pickled or loaded") {
   // 200 MiB of new memory: all in one second, or 5 MiB a second.
   const auto story_of = [](bool steady) {
     Story story(1);
