@@ -303,9 +303,14 @@ uint64_t MostAtOnce(int living, Changes changes) {
 
 Slots SlotsOf(const RunModel& model) {
   Slots slots;
-  std::map<int, Changes> changes;  // by rank
+  std::map<int, Changes> changes;  // of workers, by rank
+  Changes ranks;                   // torchrun starts all anew when one has failed
   for (const ProcessModel& process : model.processes) {
-    if (IsTrainer(process, model)) changes[process.index];
+    if (IsTrainer(process, model)) {
+      changes[process.index];
+      ranks.emplace_back(process.started, 1);
+      if (process.ended) ranks.emplace_back(*process.ended, -1);
+    }
     const Count configured = process.loader ? process.loader->num_workers : process.duty.configured;
     if (configured) slots.configured = std::max(slots.configured.value_or(0), *configured);
     const ProcessModel* trainer = IsOneOfASet(process) ? TrainerOf(process, model) : nullptr;
@@ -313,7 +318,7 @@ Slots SlotsOf(const RunModel& model) {
     changes[trainer->index].emplace_back(process.started, 1);
     if (process.ended) changes[trainer->index].emplace_back(*process.ended, -1);
   }
-  slots.ranks = changes.size();
+  slots.ranks = MostAtOnce(0, std::move(ranks));
   for (auto& [rank, times] : changes) {
     const uint64_t of_rank = MostAtOnce(0, std::move(times));
     slots.most_of_rank = std::max(slots.most_of_rank, of_rank);

@@ -42,7 +42,7 @@ uint64_t MostAtOnce(int living, Changes changes);
 
 // Trainers, and the workers of each.
 struct Slots {
-  uint64_t ranks = 0;  // 0: no launcher
+  uint64_t ranks = 0;  // that lived at once; 0: no launcher
   Count configured;    // the largest num_workers of a DataLoader, or that of a pool; absent: not known
   uint64_t least_of_rank = 0, most_of_rank = 0;  // workers that lived at once, of the rank with fewest and with most
 };

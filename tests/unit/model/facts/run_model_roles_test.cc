@@ -521,6 +521,15 @@ TEST_CASE("slots: workers at a time, of each rank") {
   CHECK(slots.configured == 4u);
   CHECK(slots.least_of_rank == 2);
   CHECK(slots.most_of_rank == 2);
+  // Both end, and torchrun starts them anew.
+  events = {Exited(1, 1, absl::Seconds(6)), Exited(2, 9, absl::Seconds(6))};
+  for (int rank = 11; rank <= 12; ++rank) {
+    events.push_back(ForkOf(rank, 0, "bash", 7));
+    events.push_back(ExecOf(rank, kPython));
+    events.push_back(RankIs(rank, rank - 11));
+  }
+  Append({.t = absl::Seconds(8), .events = events}, &model);
+  CHECK(SlotsOf(model).ranks == 2);
 }
 
 TEST_CASE("slots: those that a pool is to have") {
