@@ -15,6 +15,9 @@ namespace {
 constexpr double kLongShare = 0.005, kTickShare = 0.02;
 // As long as most of the mount is free, and a SIGBUS far.
 constexpr double kLongShareWithRoom = 0.001;
+// While little comes and goes, as names of batches do, looks wait this many times as long.
+constexpr int kCalmFactor = 4;
+constexpr uint64_t kLittle = 64 << 20;  // bytes
 constexpr absl::Duration kLongestStep = absl::Milliseconds(20);
 constexpr int kTicksBetweenLooks = 10;
 // Per look: entries of the folder to read, segments to compare the next look with, segments to report.
@@ -45,8 +48,19 @@ bool HasLeftovers(const ShmSample& sample) { return LeakedIn(sample).segments > 
 // Also checks usage: removing a name frees nothing while the file is still in use.
 void ShmWatch::NoteChanges(const ShmTick& tick) {
   const absl::Time names = LastNameChange(proc_, tick.target);
+  processes_changed_ |= tick.processes_changed;
   changed_ |= tick.processes_changed || std::exchange(names_changed_, names) != names ||
               (tick.mount != nullptr && Count(tick.mount->used) != whole_.used_then);
+}
+
+// A leftover is known as one only when a second look finds it again.
+bool ShmWatch::IsWholeDue(const ShmTick& tick) const {
+  if (!changed_ || tick.t < whole_.next) return false;
+  if (processes_changed_ || tick.mount == nullptr || !tick.mount->limit || !whole_.used_then) return true;
+  const uint64_t then = *whole_.used_then, now = tick.mount->used, limit = *tick.mount->limit;
+  const bool calm = std::max(then, now) - std::min(then, now) < std::min(kLittle, limit / 100) && now < limit / 8 &&
+                    before_ && !HasLeftovers(*before_);
+  return !calm || tick.t >= whole_.next + (kCalmFactor - 1) * whole_.cost / kLongShareWithRoom;
 }
 
 // At the start, and whenever an eighth of the capacity was filled since the last one, to see the cause of a SIGBUS.
@@ -66,7 +80,10 @@ void ShmWatch::Begin(const ShmTick& tick, bool whole, std::vector<pid_t> followe
   begun.look.emplace(*std::move(look));
   begun.used_then = tick.mount != nullptr ? Count(tick.mount->used) : std::nullopt;
   // A leftover counts only if the next look finds it again.
-  if (whole) changed_ = before_ && HasLeftovers(*before_);
+  if (whole) {
+    changed_ = before_ && HasLeftovers(*before_);
+    processes_changed_ = false;
+  }
   begun.cost = absl::ZeroDuration();
   begun.next = tick.t + kTicksBetweenLooks * tick.interval;
 }

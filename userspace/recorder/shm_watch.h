@@ -33,7 +33,7 @@ class ShmWatch {
     NoteChanges(tick);
     if (!quick_.look && IsQuickDue(tick)) Begin(tick, /*whole=*/false, followed());
     if (quick_.look) return GoOn(tick, &quick_);
-    if (!whole_.look && changed_ && tick.t >= whole_.next) Begin(tick, /*whole=*/true, followed());
+    if (!whole_.look && IsWholeDue(tick)) Begin(tick, /*whole=*/true, followed());
     return whole_.look ? GoOn(tick, &whole_) : std::nullopt;
   }
   absl::Duration cost() const { return cost_; }  // CPU time so far
@@ -45,6 +45,7 @@ class ShmWatch {
     absl::Duration cost, next;
     Count used_then;  // usage when the last one began
   };
+  bool IsWholeDue(const ShmTick& tick) const;
   void NoteChanges(const ShmTick& tick);
   bool IsQuickDue(const ShmTick& tick) const;
   void Begin(const ShmTick& tick, bool whole, std::vector<pid_t> followed);
@@ -62,6 +63,7 @@ class ShmWatch {
   uint64_t device_ = 0;                              // of the mount; 0: unknown yet
   bool awaited_ = false;                             // the ends of the target and its workers
   bool changed_ = true;                              // since the last whole look began
+  bool processes_changed_ = true;                    // the same
   absl::Time names_changed_ = absl::InfinitePast();  // when a name was last added or removed
   absl::Duration cost_;
 };
