@@ -37,7 +37,8 @@ std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& 
   for (const LivingProcess* process : processes.by_index()) {
     // A process that was there before the probes may have copied long ago: only a full sweep shows that.
     const bool seen_forked = process->origin == Origin::kForked;
-    states_.try_emplace(process->serial, State{.next_full = seen_forked ? tick.t + kFullInterval : tick.t});
+    states_.try_emplace(process->serial, State{.next_full = seen_forked ? tick.t + kFullInterval : tick.t,
+                                               .is_target = process->index == 0});
   }
   // Which of them lost regions is not known. Those would be missed by every later sweep of single regions, too.
   if (pull.losses.regions_dropped > regions_dropped_) {
@@ -57,7 +58,8 @@ void Sweeper::NoteFound(absl::Span<const FinishedSweep> sweeps, absl::Duration t
     State& state = states_.at(sweep.serial);
     const uint64_t before = std::exchange(state.found, sweep.figures.private_pages);
     const uint64_t changed = std::max(before, state.found) - std::min(before, state.found);
-    const bool is_new = changed > before / kOneInIsNew;
+    state.pages = state.found + (state.is_target ? sweep.figures.shared_pages : 0);
+    const bool is_new = changed > state.pages / kOneInIsNew;
     state.gap = is_new ? absl::ZeroDuration() : std::clamp(2 * state.gap, options_.interval, kFullInterval);
     state.next = t + state.gap;
   }
@@ -111,7 +113,7 @@ std::optional<SweepJob> Sweeper::PlanSweep(const LivingProcess& process, const L
                                            uint64_t own_pages, uint64_t gup_faults, const PullRequest& tick) {
   State& state = states_.at(process.serial);
   const uint64_t gained = own_pages - state.swept_own_pages;
-  const bool little = gained <= state.found / kOneInIsNew;
+  const bool little = gained <= state.pages / kOneInIsNew;
   const bool skips = gained == 0 || (little && tick.t < state.next && !tick.last);
   const bool full = IsDueForGup(gup_faults, tick, &state) || tick.t >= state.next_full;
   if (skips && !full) return std::nullopt;

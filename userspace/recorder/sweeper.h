@@ -42,9 +42,11 @@ class Sweeper {
     absl::Duration next_full;      // sweep of all its regions
     uint64_t swept_own_pages = 0;  // pages of its own when its regions were last handed to the sweep
     uint64_t found = 0;            // pages of its own by the last sweep
+    uint64_t pages = 0;            // of the target all, of others `found`: what few or many changes are held against
     absl::Duration gap, next;      // sweeps that find nothing new get rarer
     uint64_t gup_faults = 0;       // when faults of GUP last made all its regions be swept
     absl::Duration gup_gap, next_gup;
+    bool is_target = false;
     bool lost_regions = false;  // it may have touched some that found no room in the table
     bool was_parent = false;    // when its regions were last handed to the sweep, or since
   };

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "attribution_setting.h"
@@ -46,6 +47,22 @@ struct Family {
 };
 
 }  // namespace
+
+TEST_CASE("live: what is new in the target is held against all of its pages") {
+  if (LacksSmallAddressSpace()) return;
+  const std::vector<char> memory(64 << 20, 1);  // shared with the children
+  Family family;
+  const auto sweeps_target = [&](uint64_t copies, absl::Duration later) {
+    family.pull.counts[2].copies = family.pull.counts[2].copies.value_or(0) + copies;
+    family.t += later;
+    const std::vector<FinishedSweep> sweeps = family.sweeper.Run(
+        family.processes, family.pull, family.gup, {.t = family.t, .interval = absl::Hours(1), .reader = family.pages});
+    return std::any_of(sweeps.begin(), sweeps.end(), [](const FinishedSweep& sweep) { return sweep.serial == 1; });
+  };
+  for (int i = 0; i < 4; ++i) sweeps_target(1000, absl::Seconds(50));
+  CHECK_FALSE(sweeps_target(40, absl::Seconds(6)));
+  CHECK(sweeps_target(1000, absl::Seconds(6)));
+}
 
 TEST_CASE("live: where the table of regions was full, all of a process is swept from then on") {
   if (LacksSmallAddressSpace()) return;
