@@ -236,13 +236,16 @@ std::optional<LoaderWorker> ReadLoader(const Interpreter& interpreter, const Mem
   const auto code = ReadValue<uint64_t>(memory, loop.frame + layout.frame.code);
   if (!code || (*code & ~uint64_t{layout.frame.code_tag_mask}) != loop.code) return std::nullopt;
   const auto find = [&](absl::string_view name) { return FindPosition(layout, memory, loop.code, name); };
-  if (known->code != loop.code || !known->batch)
-    *known = {loop.code, find("worker_id"), find("num_workers"), find("idx")};
-  const Count worker_id = IntAt(interpreter, memory, loop, known->worker_id),
-              num_workers = IntAt(interpreter, memory, loop, known->num_workers);
-  if (!worker_id || !num_workers || *worker_id >= *num_workers || *num_workers > kMostWorkers) return std::nullopt;
+  const auto read = [&](absl::string_view name) { return IntAt(interpreter, memory, loop, find(name)); };
+  if (known->code != loop.code || known->frame != loop.frame || !known->batch)
+    *known = {loop.code, loop.frame, find("idx"), read("worker_id"), read("num_workers")};
+  const auto& [of_code, of_frame, batch, worker_id, num_workers] = *known;
+  if (!worker_id || !num_workers || *worker_id >= *num_workers || *num_workers > kMostWorkers) {
+    known->batch.reset();
+    return std::nullopt;
+  }
   return LoaderWorker{
-      .worker_id = *worker_id, .num_workers = *num_workers, .batch = IntAt(interpreter, memory, loop, known->batch)};
+      .worker_id = *worker_id, .num_workers = *num_workers, .batch = IntAt(interpreter, memory, loop, batch)};
 }
 
 }  // namespace cowprof

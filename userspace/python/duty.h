@@ -38,10 +38,11 @@ Work FindWork(const Interpreter& interpreter, const MemoryReader& process);
 // persistent_workers, nullopt: unreadable, or torch before 1.7, which does not have the argument.
 std::optional<bool> PersistentWorkers(const Interpreter& interpreter, const MemoryReader& memory, const RawFrame& loop);
 
-// Where the loop's code keeps them: to find a variable takes a hundred reads, its value a few.
+// What is read once: to find a variable takes a hundred reads, its value a few.
 struct LoaderLocals {
-  uint64_t code = 0;  // of which this was read
-  std::optional<uint64_t> worker_id, num_workers, batch;
+  uint64_t code = 0, frame = 0;   // of which this was read
+  std::optional<uint64_t> batch;  // where the code keeps it
+  Count worker_id, num_workers;   // arguments, which the loop does not assign to
 };
 
 // worker_id, num_workers and the number of the batch; between two batches there is none. nullopt: unreadable, or the

@@ -120,7 +120,7 @@ class Worker : public Stack {
   std::optional<LoaderWorker> Loader(LoaderLocals known = {}) const {
     return ReadLoader(interpreter_, *this, Raw(1), &known);
   }
-  uint64_t LoopCode() const { return Raw(1).code; }
+  RawFrame Loop() const { return Raw(1); }
 };
 
 DutyFound Found(Duty duty, StartMethod start = StartMethod::kUnknown) {
@@ -204,12 +204,15 @@ TEST_CASE("torch worker: references are tagged since 3.14") {
 TEST_CASE("torch worker: its number, the number of workers, the batch") {
   Worker worker(kTrue);
   CHECK(worker.Loader() == LoaderWorker{.worker_id = 1, .num_workers = 4, .batch = 7u});
-  // Positions that are known are not looked for again, except in other code.
-  const LoaderLocals exchanged = {.code = worker.LoopCode(), .worker_id = 1, .num_workers = 4, .batch = 3};
-  CHECK(worker.Loader(exchanged) == LoaderWorker{.worker_id = 1, .num_workers = 7, .batch = 4u});
-  LoaderLocals of_other = exchanged;
-  of_other.code += 8;
-  CHECK(worker.Loader(of_other) == worker.Loader());
+  // What is known is not looked for again, except in other code or another frame.
+  const LoaderLocals known = {
+      .code = worker.Loop().code, .frame = worker.Loop().frame, .batch = 3, .worker_id = 2, .num_workers = 5};
+  CHECK(worker.Loader(known) == LoaderWorker{.worker_id = 2, .num_workers = 5, .batch = 4u});
+  LoaderLocals of_other_code = known, of_other_frame = known;
+  of_other_code.code += 8;
+  of_other_frame.frame += 8;
+  CHECK(worker.Loader(of_other_code) == worker.Loader());
+  CHECK(worker.Loader(of_other_frame) == worker.Loader());
   worker.SetLocals(1, {{"worker_id", kInts}, {"num_workers", kInts + 0x100}, {"idx", 0}});  // between two batches
   CHECK(worker.Loader() == LoaderWorker{.worker_id = 1, .num_workers = 4, .batch = {}});
 }
