@@ -194,7 +194,9 @@ absl::Duration AlertWatch::next_look() const {
   absl::Duration gap = kLongestLookGap;
   for (const auto& [now, ramp, ratio, eta, then] : watched_) {
     if (!now.limit) continue;
-    const absl::Duration without_trend = std::max(absl::Seconds(Left(now) / FastestFill(now.kind)) / 8, kLookGap);
+    const double half = std::min(settings_.of(now.kind).ratio.value_or(1), 1.0) / 2 * *now.limit;
+    const absl::Duration full = absl::Seconds(Left(now) / FastestFill(now.kind));
+    const absl::Duration without_trend = std::max(now.used < half ? full / 4 : full / 8, kLookGap);
     gap = std::min({gap, StraightEta(now, ramp) / 20, without_trend});
   }
   return t_ + std::max(gap, kLeastLookGap);

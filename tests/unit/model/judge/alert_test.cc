@@ -481,8 +481,8 @@ TEST_CASE("rules that are off say nothing, and nobody looks") {
 }
 
 TEST_CASE("looks come by what is left and how fast it goes") {
-  const auto gap_after = [](const LimitSample& first, const LimitSample& last) {
-    AlertWatch watch{AlertSettings()};
+  const auto gap_after = [](const LimitSample& first, const LimitSample& last, const AlertSettings& settings = {}) {
+    AlertWatch watch{settings};
     for (int look = 0; look <= 10; ++look) {
       LimitSample now = first;
       now.used += look * (last.used - first.used) / 10;
@@ -494,11 +494,15 @@ TEST_CASE("looks come by what is left and how fast it goes") {
     return LimitSample{.kind = LimitKind::kCgroupV2, .name = "/job", .limit = limit * kMb, .used = used * kMb};
   };
   CHECK(gap_after(memory(100'000, 1000), memory(100'000, 1000)) == Approx(2));
-  CHECK(gap_after(memory(16'000, 1000), memory(16'000, 1000)) == Approx(0.49).margin(0.01));
+  CHECK(gap_after(memory(16'000, 1000), memory(16'000, 1000)) == Approx(0.98).margin(0.02));
+  CHECK(gap_after(memory(32'000, 17'000), memory(32'000, 17'000)) == Approx(0.49).margin(0.01));  // more than half
+  AlertSettings early;
+  early.of_kind[static_cast<int>(LimitKind::kCgroupV2)].ratio = 0.1;
+  CHECK(gap_after(memory(16'000, 1000), memory(16'000, 1000), early) == Approx(0.49).margin(0.01));
   CHECK(gap_after(memory(500, 100), memory(500, 100)) == Approx(0.1));
   CHECK(gap_after(memory(16'000, 1000), memory(16'000, 9000)) < 0.1);
   const LimitSample files = {.kind = LimitKind::kDescriptors, .name = "RLIMIT_NOFILE", .limit = 1024, .used = 24};
-  CHECK(gap_after(files, files) == Approx(0.25));
+  CHECK(gap_after(files, files) == Approx(0.5));
   const LimitSample none = {.kind = LimitKind::kCgroupV2, .name = "/", .limit = {}, .used = 5};
   CHECK(gap_after(none, none) == Approx(2));
 }
