@@ -51,13 +51,14 @@ std::string TextIn(const char (&text)[kBytes]) {
 template <typename Key, typename Value>
 absl::StatusOr<std::vector<std::pair<Key, Value>>> ReadHash(int map, absl::string_view name) {
   std::vector<std::pair<Key, Value>> rows;
-  std::vector<Key> keys(1024);
-  std::vector<Value> values(keys.size());
+  constexpr uint32_t kMostAtOnce = 1024;
+  const auto keys = std::make_unique_for_overwrite<Key[]>(kMostAtOnce);
+  const auto values = std::make_unique_for_overwrite<Value[]>(kMostAtOnce);
   uint32_t position = 0;  // the kernel's cursor into a hash map is 4 bytes
   for (bool first = true;; first = false) {
-    uint32_t count = keys.size();
+    uint32_t count = kMostAtOnce;
     const int error =
-        bpf_map_lookup_batch(map, first ? nullptr : &position, &position, keys.data(), values.data(), &count, nullptr);
+        bpf_map_lookup_batch(map, first ? nullptr : &position, &position, keys.get(), values.get(), &count, nullptr);
     if (error != 0 && error != -ENOENT) return BpfStatus(-error, absl::StrCat("read the table of ", name));
     for (uint32_t i = 0; i < count; ++i) rows.emplace_back(keys[i], values[i]);
     if (error == -ENOENT) return rows;

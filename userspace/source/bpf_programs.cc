@@ -118,7 +118,7 @@ uint64_t SkippedRuns(const cowprof_probes& skeleton) {
   bpf_program* again = nullptr;
   bpf_object__for_each_program(again, skeleton.obj) {
     absl::string_view name = bpf_program__name(again);
-    if (!absl::ConsumeSuffix(&name, "_again")) continue;
+    if (!absl::ConsumeSuffix(&name, "_again") || bpf_program__fd(again) < 0) continue;
     const bpf_program* program = bpf_object__find_program_by_name(skeleton.obj, std::string(name).c_str());
     skipped += std::min(SkippedRuns(program), SkippedRuns(again));
   }
