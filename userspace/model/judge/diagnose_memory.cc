@@ -127,7 +127,7 @@ std::string RateOf(const std::vector<Grower>& growers) {
 // Returns the rise of the resident file pages of a process, if its private memory hardly rose.
 std::optional<uint64_t> FileRise(const ProcessModel& process, const Facts& facts) {
   const std::vector<MemorySeries::Stretch>& stretches = facts.estimates.MemoryOf(process.index).stretches;
-  if (stretches.empty() || !process.private_bytes) return std::nullopt;
+  if (stretches.empty() || !process.peak_private_bytes) return std::nullopt;
   const MemorySeries::Stretch& first = stretches.front();
   const bool forked = process.origin == Origin::kForked && !process.execed;
   const RunModel& model = facts.model;
