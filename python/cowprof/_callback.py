@@ -22,17 +22,19 @@ class Watch:
             raise ValueError("every_n_steps has to be at least 1")
         self.on_alert = on_alert
         self.recording = Recording(path, **options)
+        self._needs_port = bool({"serve", "metrics_listen"} & set(options))
         self._every, self._steps = every_n_steps, 0
         self._started = False
 
     def start(self) -> None:
-        """A host on which cowprof can't record must not end the training, nor one rank of several. A wrong option does: it is wrong everywhere."""
+        """A host on which cowprof can't record must not end the training, nor one rank of several. A wrong option does: it is wrong everywhere. With
+        a port it might be the port, which another rank's recorder may have."""
         self.stop()  # one of a training that failed, which no hook has stopped
         self._steps = 0
         try:
             self.recording.start()
         except (CowprofError, OSError) as error:
-            if getattr(error, "status", None) == _WRONG_USAGE:
+            if getattr(error, "status", None) == _WRONG_USAGE and not self._needs_port:
                 raise
             warnings.warn("cowprof: {}; training goes on without a recording{}".format(error, ", and on_alert does nothing" if self.on_alert else ""),
                           RuntimeWarning, stacklevel=3)

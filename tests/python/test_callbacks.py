@@ -2,6 +2,7 @@
 import gc
 import inspect
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -206,6 +207,13 @@ def test_wrong_arguments_are_refused(tmp_path):
     from lightning.pytorch import Trainer
     with pytest.raises(cowprof.NotAttached, match="--bogus=1"):
         Trainer([CowprofCallback(tmp_path / "run.json", bogus=1)], str(tmp_path)).fit([])
+
+
+def test_a_port_that_another_ranks_recorder_has_does_not_end_the_training(tmp_path):
+    from cowprof.lightning import CowprofCallback
+    from lightning.pytorch import Trainer
+    with socket.create_server(("127.0.0.1", 0)) as other, pytest.warns(RuntimeWarning, match="training goes on without a recording"):
+        Trainer([CowprofCallback(tmp_path / "run.json", metrics_listen=other.getsockname()[1])], str(tmp_path)).fit([])
 
 
 def test_hooks_have_the_parameters_of_those_that_they_override():

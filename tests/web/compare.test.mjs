@@ -171,7 +171,7 @@ test("a side without lines: none where it copied nothing or saw whatever there w
     });
     return shown;
   };
-  const unknown = ["—", "—", "B's are not known, so neither is the change."];
+  const unknown = ["—", "—", "These figures are not known for B, so the change is not known either."];
   const none = ["none", "−100 %", ""];
   assert.deepEqual(await change("compare-no-copies", false, 0), none);
   assert.deepEqual(await change("compare-no-python", true), none);
@@ -193,7 +193,7 @@ test("when a recording was made has its time zone", async () => {
 
 test("of very many workers the curves are those that peak highest, which is said", async () => {
   await withPage("compare-many", [makePage({ workers: 70, samples: 20 }), makePage()], {}, async (page) => {
-    assert.match(await page.textContent(".run-a"), /workers started: 70/);
+    assert.match(await page.textContent(".run-a"), /workers: (\d+ at once, )?70/);
     assert.doesNotMatch(await page.textContent(".compare-chart"), /Drawn/);
     await page.locator(".compare-legend .switch-entry", { hasText: "Each worker" }).click();
     await settle(page);

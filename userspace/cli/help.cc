@@ -95,7 +95,7 @@ std::string HelpText(const std::vector<CommandRow>& table, const std::string& na
   if (command.name.empty())
     absl::StrAppend(&out, "With -- CMD: the status of CMD, unless 1, 3 or 6 applies; 127 if there is no\n",
                     "CMD, 126 if it can't be run, 128 + N if signal N killed it. If cowprof can't\n",
-                    "begin (2, 4, 5), CMD is not run.\n");
+                    "begin (2, 4, 5, or 1 and 6 before the recording began), CMD is not run.\n");
   return out;
 }
 

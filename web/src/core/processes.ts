@@ -2,6 +2,7 @@
 // Both carry the process's index in the recording; a pid is only a label, as the kernel gives it out again.
 import type { Page, Track } from "../data/decode";
 import type { Exit, Process, Report } from "../data/report";
+import { formatCount } from "./format";
 
 // "worker 4201", "worker 1 of rank 0 (4201)".
 export function processLabel({ label, pid }: { label: string; pid: number | null }): string {
@@ -10,6 +11,13 @@ export function processLabel({ label, pid }: { label: string; pid: number | null
 
 export function isWorker({ worker }: { worker: boolean }): boolean {
   return worker;
+}
+
+// "3", or "2 at once, 12 started".
+export function workersInWords({ workerSlots: slots, workers }: Report): string {
+  const started = slots?.started ?? workers.filter(isWorker).length;
+  const atOnce = slots?.atOnce ?? started;
+  return atOnce === started ? formatCount(started) : `${formatCount(atOnce)} at once, ${formatCount(started)} started`;
 }
 
 export function processesOf({ workers, parent }: Report): Process[] {

@@ -7,8 +7,8 @@ import { compareCauses, compareFigures, compareLines, compareTypes, signed, type
 import type { Comparison } from "../../data/comparison";
 import type { Page } from "../../data/decode";
 import { make, makeButton, makeSection, mark } from "../../ui/dom";
-import { exactnessInWords, formatBytes, formatCount, formatSeconds, visibleText } from "../../core/format";
-import { isWorker } from "../../core/processes";
+import { exactnessInWords, formatBytes, formatSeconds, visibleText } from "../../core/format";
+import { workersInWords } from "../../core/processes";
 import type { Store } from "../../store";
 import { DataTable, makeSearchBox, makeSwitch, makeTitle, type Column } from "../../ui/table";
 import { makePathName } from "../../ui/path_name";
@@ -123,17 +123,17 @@ class DifferencePart {
     const rows = this.part.rows(a, b, comparison);
     const missing = (["a", "b"] as const).find((side) => rows.every((row) => row[side] === null))?.toUpperCase();
     this.element.hidden = rows.length === 0;
-    this.note.textContent = missing === undefined ? "" : `${missing}'s are not known, so neither is the change.`;
+    this.note.textContent = missing === undefined ? "" : `These figures are not known for ${missing}, so the change is not known either.`;
     this.table.update(rows);
   }
 }
 
-// `recordings`: what cowprof says of each recording of this side; empty: it compared none.
-function makeRun(letter: string, when: string, { page, name }: Other, recordings: string[]): HTMLElement {
+// `recordings`: what cowprof says of each recording of this side; empty: it compared none. `warnings`: that nothing else on the page shows.
+function makeRun(letter: string, when: string, { page, name }: Other, recordings: string[], warnings: string[]): HTMLElement {
   const { report, run } = page;
   const facts = [
     formatSeconds(report.durationSeconds),
-    `workers started: ${formatCount(report.workers.filter(isWorker).length)}`,
+    `workers: ${workersInWords(report)}`,
     exactnessInWords(report.exactness || run.exactness),
   ];
   const started = run.started.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*$/, "recorded $1 $2 UTC");
@@ -145,6 +145,7 @@ function makeRun(letter: string, when: string, { page, name }: Other, recordings
     make("p", "", make("strong", "", `${letter}, ${when}`), ` ${name}`),
     make("p", "command", report.command || "unknown command"),
     ...notes.filter((note) => note !== "").map((note) => make("p", "note", note)),
+    ...warnings.map((text) => make("p", "warning", text)),
   );
 }
 
@@ -283,12 +284,16 @@ class Compare {
     this.saving.textContent = visibleText(comparison?.sentence ?? kNotJudged);
     const notes = comparison === null ? [] : [comparison.prediction, ...comparison.notes].filter((note) => note !== "");
     this.notes.replaceChildren(...notes.map((note) => make("li", "", note)));
-    this.runs.replaceChildren(makeRun("A", "before", a, comparison?.a ?? []), makeRun("B", "after", b, comparison?.b ?? []));
+    const warningsOf = (run: Other): string[] => (run.page === this.other?.page ? run.page.warnings : []);
+    this.runs.replaceChildren(
+      makeRun("A", "before", a, comparison?.a ?? [], warningsOf(a)),
+      makeRun("B", "after", b, comparison?.b ?? [], warningsOf(b)),
+    );
     const several = comparison !== null && comparison.a.length + comparison.b.length > 2;
     this.which.textContent = [
       "Functions, causes and types are of all processes, the parent included.",
       several
-        ? "The verdict and the figures of the workers are of all recordings, curves and other tables of the first of A and of B."
+        ? "The verdict and the figures of the workers are of all recordings; the curves and the other tables are of the first recording of each side."
         : "",
       `Everything below shows ${this.swapped ? "B" : "A"}, this page's recording.`,
     ]

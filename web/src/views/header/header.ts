@@ -14,19 +14,11 @@ import {
   formatShare,
   visibleText,
 } from "../../core/format";
-import type { Report } from "../../data/report";
 import { makeForecastSection } from "./forecast_section";
 import type { Store } from "../../store";
 import { makeFact, makeTile, makeTopRow, makeVerdict } from "../../ui/page_head";
 import { lastHeld, lastOf, highestOf } from "../../core/column_values";
-import { isWorker } from "../../core/processes";
-
-// "3", or "2 at once, 12 started".
-function workersInWords({ workerSlots: slots, workers }: Report): string {
-  const started = slots?.started ?? workers.filter(isWorker).length;
-  const atOnce = slots?.atOnce ?? started;
-  return atOnce === started ? formatCount(started) : `${formatCount(atOnce)} at once, ${formatCount(started)} started`;
-}
+import { workersInWords } from "../../core/processes";
 
 function makeFacts(page: Page): HTMLElement {
   const { report, run } = page;

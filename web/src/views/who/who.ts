@@ -151,7 +151,7 @@ class Who {
 
   private emptyWords(filter: Filter, when: string): string {
     const { page } = filter;
-    if (page.places.length > 0) return `No line is known that made copies in ${filter.label}, ${when}.`;
+    if (page.places.length > 0) return `No line is known to have made copies in ${filter.label}, ${when}.`;
     if ((page.report.copies ?? 0) === 0) return "";
     return "No stacks were recorded: the recording was made --without stacks, or cowprof can't see on this host where a copy is made (cowprof doctor says why).";
   }
