@@ -58,12 +58,14 @@ std::vector<cowprof_frame> BpfSites::ReadStack(uint64_t stack) {
 void BpfSites::ForgetStacks(const absl::flat_hash_set<uint64_t>& stacks) {
   const absl::Duration now = ReadClock(CLOCK_MONOTONIC);
   for (StackTable* table : {&copy_stacks_, &growth_stacks_}) {
-    if (table->read < table->room / 4 && now < table->next) continue;
+    table->told.insert(stacks.begin(), stacks.end());
+    if (table->told.empty() || (table->read < table->room / 4 && now < table->next)) continue;
     const auto rows = ReadHash<uint64_t, cowprof_stack>(table->map, "stacks");
     if (!rows.ok()) continue;
     for (const auto& [key, unused] : *rows) {
-      if (stacks.contains(key)) bpf_map_delete_elem(table->map, &key);
+      if (table->told.contains(key)) bpf_map_delete_elem(table->map, &key);
     }
+    table->told.clear();
     table->read = 0;
     table->next = now + kClearEvery;
   }

@@ -25,16 +25,17 @@ class BpfSites {
   absl::StatusOr<std::vector<CopySiteRow>> Pull();
   // Innermost frame first; empty: not there (any more).
   std::vector<cowprof_frame> ReadStack(uint64_t stack);
-  // Deletes these stacks, which were read and come back when they are sampled again: a program may have more of them
-  // than the tables have room for.
+  // Deletes these stacks, now or at a later call: they were read, and come back when they are sampled again. A program
+  // may have more of them than the tables have room for.
   void ForgetStacks(const absl::flat_hash_set<uint64_t>& stacks);
 
  private:
   struct StackTable {
     int map = -1;
-    size_t room = 0;           // of the table
-    size_t read = 0;           // since it was last cleared
-    absl::Duration next = {};  // when to clear it at the latest, monotonic
+    size_t room = 0;                     // of the table
+    size_t read = 0;                     // since it was last cleared
+    absl::Duration next = {};            // when to clear it at the latest, monotonic
+    absl::flat_hash_set<uint64_t> told;  // to delete then, also those of processes that have ended since
   };
 
   cowprof_probes& skeleton_;
