@@ -6,5 +6,3 @@ import gc
 gc.collect()
 gc.freeze()
 pid = os.fork()
-if pid > 0:  # its own collector never frees what is frozen
-    gc.unfreeze()

@@ -232,9 +232,9 @@ Diagnosis CowGcHeader(const Facts& facts) {
   if (!facts.from_forkserver) {
     diagnosis.advice.insert(
         diagnosis.advice.begin() + 1,
-        "If the parent forks again and again, let it call gc.freeze() before each fork and gc.unfreeze() after it, as "
-        "os.register_at_fork(before=gc.freeze, after_in_parent=gc.unfreeze) does: its own collector never frees what is "
-        "frozen, so cycles that it no longer uses would pile up.");
+        "If the parent forks again and again, let it call gc.collect() and gc.freeze() before each fork, and "
+        "gc.unfreeze() when these workers have ended: its own collector never frees what is frozen, so cycles that it "
+        "no longer uses would pile up.");
   }
   return diagnosis;
 }

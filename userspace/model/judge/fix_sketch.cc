@@ -59,7 +59,7 @@ std::string OfFork(const BeforeFork& fix, Framework framework) {
     if (site.framework != framework) continue;
     const std::string indented = absl::StrCat("    ", absl::StrReplaceAll(fix.lines, {{"\n", "\n    "}}));
     return absl::StrCat("# before: ", fix.before, "\n", site.before, "\n\n# after: ", fix.after, "\nimport ",
-                        fix.import, "\n", absl::Substitute(site.after, fix.lines, indented, fix.after_fork));
+                        fix.import, "\n", absl::Substitute(site.after, fix.lines, indented));
   }
   return "";
 }

@@ -281,21 +281,18 @@ inline constexpr std::array<std::pair<absl::string_view, absl::string_view>, 5> 
 }};
 
 // What has to happen before the fork, and where each framework has a place for that. "$0": the lines; "$1": indented;
-// "$2": what follows where the parent itself forks, each time.
 struct BeforeFork {
   const char* diagnosis;
   const char* before;
   const char* after;
   const char* import;
   const char* lines;
-  const char* after_fork;
 };
 inline constexpr BeforeFork kBeforeFork[] = {
     {"cow-gc-header", "each worker's collector writes the header of every inherited object",
-     "the collector skips all objects that exist at the fork", "gc", "gc.collect()\ngc.freeze()",
-     "\nif pid > 0:  # its own collector never frees what is frozen\n    gc.unfreeze()"},
+     "the collector skips all objects that exist at the fork", "gc", "gc.collect()\ngc.freeze()"},
     {"allocator-reuse", "workers allocate in inherited memory that the parent had freed, and so copy it",
-     "freed memory goes back to the kernel first (glibc)", "ctypes", "ctypes.CDLL(None).malloc_trim(0)", ""},
+     "freed memory goes back to the kernel first (glibc)", "ctypes", "ctypes.CDLL(None).malloc_trim(0)"},
 };
 struct ForkSite {
   Framework framework;
@@ -316,7 +313,7 @@ inline constexpr ForkSite kForkSites[] = {
      "from celery.signals import worker_init\n\napp = Celery(\"app\")\n\n"
      "@worker_init.connect  # in the parent, before the pool is forked; not worker_process_init\n"
      "def before_fork(**arguments):\n$1"},
-    {Framework::kFork, "pid = os.fork()", "$0\npid = os.fork()$2"},
+    {Framework::kFork, "pid = os.fork()", "$0\npid = os.fork()"},
 };
 
 // All other texts, whole.

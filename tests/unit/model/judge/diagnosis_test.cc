@@ -170,7 +170,7 @@ TEST_CASE("diagnosis: nothing is advised that the program's Python does not have
     Run run = OneWorker({{Cause::kGcHeader, 50'000}, {Cause::kData, 50'000}});
     run.model.processes[0].python = version;
     const Diagnosis collector = Find(run, "cow-gc-header");
-    for (const char* function : {"gc.freeze()", "gc.unfreeze()", "os.register_at_fork"})
+    for (const char* function : {"gc.freeze()", "gc.unfreeze()"})
       CHECK(absl::StrContains(TextOf(collector), function) != old);
     CHECK(absl::StrContains(TextOf(collector), "gc.disable() in the workers"));
     CHECK(collector.sketch.empty() == old);
