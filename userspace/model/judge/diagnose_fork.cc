@@ -42,7 +42,9 @@ Found FindHazards(const RunModel& model, const ProcessModel& process, const Seen
     }
   }
   if (ForksLoadersOnly(model, process.index))
-    std::erase_if(found.hazards, [](const Hazard& hazard) { return hazard.kind == HazardKind::kOpenMp; });
+    std::erase_if(found.hazards, [](const Hazard& hazard) {
+      return hazard.kind == HazardKind::kOpenMp || hazard.kind == HazardKind::kCuda;
+    });
   std::stable_sort(found.hazards.begin(), found.hazards.end(),
                    [](const Hazard& a, const Hazard& b) { return a.confidence > b.confidence; });
   return found;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
@@ -158,6 +159,24 @@ void AddOpenCv(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
                                "on the thread that calls it."}});
 }
 
+// Libraries that warn of a fork themselves, by a part of the name of the file that their threads run in.
+void AddNative(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
+  constexpr std::pair<absl::string_view, absl::string_view> kLibraries[] = {
+      {"polars", "polars"}, {"jaxlib", "JAX"}, {"libjax", "JAX"}, {"xla_extension", "JAX"}};
+  for (const auto& [file, library] : kLibraries) {
+    const auto threads = absl::c_count_if(seen.threads, [&, part = file](const HazardThread& thread) {
+      return !thread.python && absl::StrContains(thread.module, part);
+    });
+    if (threads == 0) continue;
+    found->push_back(
+        {.kind = HazardKind::kNative,
+         .confidence = 0.5,
+         .what = absl::StrCat(Plural(threads, "thread"), " of ", library),
+         .effect = absl::StrCat("as ", library, " itself warns, a forked child that uses it may wait for ever"),
+         .advice = {absl::StrCat("Fork before the first use of ", library, ", or leave it to the parent.")}});
+  }
+}
+
 bool RunsEventLoop(const HazardThread* thread) {
   return absl::c_any_of(thread->stack, [](const Frame& frame) {
     return absl::EndsWith(frame.file, "/asyncio/base_events.py") && absl::EndsWith(frame.function, "run_forever");
@@ -207,6 +226,7 @@ std::vector<Hazard> HazardsOf(const ForkHazardSeen& seen) {
   AddLocks(seen, &found);
   AddCuda(seen, &found);
   AddOpenCv(seen, &found);
+  AddNative(seen, &found);
   AddThreads(seen, &found);
   return found;
 }

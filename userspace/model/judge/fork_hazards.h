@@ -10,7 +10,7 @@
 namespace cowprof {
 
 // Worst first.
-enum class HazardKind { kOpenMp, kLock, kImport, kCuda, kOpenCv, kThreads };
+enum class HazardKind { kOpenMp, kLock, kImport, kCuda, kOpenCv, kNative, kThreads };
 
 struct Hazard {
   HazardKind kind = HazardKind::kThreads;

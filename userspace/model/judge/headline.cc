@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -68,6 +69,11 @@ Headline HeadlineOf(const Run& run, const Findings& findings) {
   }
   if (findings.diagnoses.empty()) return {"unknown", std::move(sentence)};
   const Diagnosis& possible = findings.diagnoses.front();
+  // What a fork may do to children is not why their parent ended.
+  const bool of_children = absl::c_any_of(run.model.processes, [&](const ProcessModel& process) {
+    return process.is_worker() && findings.EndOf(process).badly;
+  });
+  if (!of_children && !EndsSentence(run.model, findings).empty()) return {"unknown", std::move(sentence)};
   return {possible.id, absl::StrCat(sentence, " ", possible.summary)};
 }
 

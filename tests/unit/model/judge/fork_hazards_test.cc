@@ -101,6 +101,19 @@ TEST_CASE("fork-hazard names the thread that held a lock, and when that was seen
   CHECK_FALSE(absl::StrContains(ReportTextOf(run, true), "os.register_at_fork"));
 }
 
+TEST_CASE("fork-hazard: why a parent ended is not in what its forks may do to children", "[fork_hazard]") {
+  const auto ended = [](int index) {
+    Run run = Forking(Seen({Python(1001, "stats-thread")}, {Held(1001)}));
+    for (ProcessModel& process : run.model.processes) process.python = "3.11.2";
+    Append({.t = absl::Seconds(2), .events = {Exited(index, 1 << 8, absl::Seconds(2))}}, &run);
+    return Judge(run).headline;
+  };
+  CHECK(ended(0).sentence == "The parent 1000 ended with exit 1.");
+  CHECK(ended(0).diagnosis == "unknown");
+  CHECK(absl::StartsWith(ended(1).sentence, "1 of 1 worker ended badly: "));
+  CHECK(absl::EndsWith(ended(1).sentence, "a child that takes it waits for ever."));
+}
+
 TEST_CASE("fork-hazard: a thread whose file is not known is named without a place", "[fork_hazard]") {
   const ForkHazardSeen seen = Seen({Python(1001, "stats-thread", {{"", "loop", 0}})});
   CHECK(HazardsOf(seen)[0].what == "1 other Python thread: stats-thread");
@@ -118,7 +131,9 @@ TEST_CASE("fork-hazard: an OpenMP team, with the cure of what is loaded", "[fork
 }
 
 TEST_CASE("fork-hazard: torch's DataLoader cures its workers itself", "[fork_hazard]") {
-  Run run = Forking(Seen({Native(1001, "libgomp.so.1")}));
+  ForkHazardSeen seen = Seen({Native(1001, "libgomp.so.1")});
+  seen.cuda = true;  // of the trainer's own model
+  Run run = Forking(seen);
   Append({.t = absl::Seconds(2),
           .events = {{.t = absl::Seconds(2), .index = 1, .what = DutyFound{.duty = Duty::kLoader}}},
           .processes = {RowWithCopies(0, 0), RowWithCopies(1, 0)}},
@@ -140,6 +155,10 @@ TEST_CASE("fork-hazard: an import, CUDA, OpenCV's pool, threads that merely exis
   CHECK(KindsOf(seen) == std::vector<HazardKind>{HazardKind::kCuda});
   CHECK(KindsOf(Seen({Native(1001, "libopencv_core.so.406")})) == std::vector<HazardKind>{HazardKind::kOpenCv});
   CHECK(KindsOf(Seen({Native(1001, "cv2.abi3.so")})) == std::vector<HazardKind>{HazardKind::kOpenCv});
+  CHECK(
+      absl::StrContains(HazardIn(Forking(Seen({Native(1001, "_polars_runtime.abi3.so")}))).summary,
+                        "1 thread of polars: as polars itself warns, a forked child that uses it may wait for ever."));
+  CHECK(KindsOf(Seen({Native(1001, "libjax_common.so")})) == std::vector<HazardKind>{HazardKind::kNative});
   const Diagnosis mild = HazardIn(Forking(Seen({Python(1001, "metrics")})));
   CHECK(absl::StrContains(mild.summary, "1 other Python thread: metrics (train.py:25 in loop)"));
   CHECK(mild.confidence < 0.5);
