@@ -85,6 +85,19 @@ std::vector<pid_t> OwnersIn(const ShmSample& sample) {
   return {owners.begin(), owners.end()};
 }
 
+// With a name of its own; nullptr: there is none.
+const ShmSegment* LargestFile(const ShmSample& sample) {
+  const auto file = std::find_if(sample.segments.begin(), sample.segments.end(), [&](const ShmSegment& segment) {
+    return segment.kind == SegmentKind::kFile && IsOnMount(sample, segment);
+  });  // segments are in order of size
+  return file == sample.segments.end() ? nullptr : &*file;
+}
+
+// As one that a killed run has left.
+bool IsUnused(const ShmSample& sample, const ShmSegment& file) {
+  return sample.whole && sample.unreadable == 0 && !file.has_owner() && !file.creator_alive;
+}
+
 std::vector<std::string> ContentsOf(const ShmSample& sample) {
   std::vector<std::string> lines;
   for (const auto& [kind, total] : TotalsByKind(sample)) {
@@ -92,12 +105,10 @@ std::vector<std::string> ContentsOf(const ShmSample& sample) {
     lines.push_back(
         absl::StrCat(NameOf(kind), ": ", HumanBytes(total.bytes), " in ", Plural(total.segments, "segment")));
   }
-  const auto file = std::find_if(sample.segments.begin(), sample.segments.end(), [&](const ShmSegment& segment) {
-    return segment.kind == SegmentKind::kFile && IsOnMount(sample, segment);
-  });  // the largest: segments are in that order
-  if (file != sample.segments.end() && file->bytes >= sample.used_bytes / 20)
-    lines.push_back(
-        absl::StrCat("largest file with a name of its own: ", Printable(file->name), ", ", HumanBytes(file->bytes)));
+  if (const ShmSegment* file = LargestFile(sample); file != nullptr && file->bytes >= sample.used_bytes / 20)
+    lines.push_back(absl::StrCat("largest file with a name of its own: ", Printable(file->name), ", ",
+                                 HumanBytes(file->bytes),
+                                 IsUnused(sample, *file) ? ", which no process that cowprof can see uses" : ""));
   if (const uint64_t bytes = UnexplainedBytes(sample); bytes > sample.used_bytes / 10)
     lines.push_back(absl::StrCat(HumanBytes(bytes), " not in any segment found at that moment"));
   return lines;
@@ -182,6 +193,12 @@ Diagnosis Crowded(const Facts& facts, const char* id, double confidence) {
     diagnosis.pids = OwnersIn(*model.shm_peak);
   }
   diagnosis.advice = RoomAdvice(model, facts.dataloader());
+  const ShmSegment* file = model.shm_peak ? LargestFile(*model.shm_peak) : nullptr;
+  if (file != nullptr && 2 * file->bytes >= model.shm_peak->used_bytes && IsUnused(*model.shm_peak, *file)) {
+    diagnosis.advice.insert(diagnosis.advice.begin(),
+                            absl::StrCat("Remove ", Printable(file->name), " from /dev/shm if nobody needs it: ",
+                                         HumanBytes(file->bytes), " that no process that cowprof can see uses."));
+  }
   return diagnosis;
 }
 
