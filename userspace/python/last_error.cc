@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "model/library_name.h"
 #include "python/cached_memory.h"
 
 namespace cowprof {
@@ -43,7 +44,7 @@ std::vector<RawFrame> FramesFrom(ObjectGraph& graph, uint64_t traceback) {
 }
 
 bool IsIn(const CodeLocation& code, absl::string_view method, absl::string_view file) {
-  return absl::EndsWith(code.file, file) &&
+  return EndsInFile(code.file, file) &&
          (code.function == method || absl::EndsWith(code.function, absl::StrCat(".", method)));
 }
 

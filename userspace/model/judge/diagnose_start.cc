@@ -71,6 +71,11 @@ Diagnosis CouldNotPickle(const Facts& facts) {
       absl::StrCat(died, "; ", Printable(failure->path, 400), " is ", WithArticle(Printable(failure->type)), ".");
   diagnosis.evidence.push_back(FailureText(*failure));
   diagnosis.advice = {Sentence(FixOf(*failure))};
+  if (!first->python.empty() && !HasOlderPython(facts.model, 14)) {
+    diagnosis.advice.push_back(
+        "Since Python 3.14 workers start by forkserver unless the program says otherwise: "
+        "multiprocessing.get_context('fork') pickles nothing, and is safe while the parent has no threads.");
+  }
   // What pickle would meet next.
   size_t more = 0;
   for (const PickleFailure& other : first->start_failed->look.failures) {

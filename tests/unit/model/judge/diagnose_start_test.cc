@@ -39,6 +39,14 @@ TEST_CASE("pickle-failure names path and type of what the error speaks of", "[st
   CHECK(DiagnosesOf(run)[0].advice == std::vector<std::string>{"Keep a copy instead of the view: list(d.keys())."});
 }
 
+TEST_CASE("pickle-failure: the start method that 3.14 took away", "[start_methods]") {
+  for (const auto& [version, told] : {std::pair("3.13.1", false), std::pair("3.14.0", true)}) {
+    Run run = Died(Error({Keys()}));
+    run.model.processes[0].python = version;
+    CHECK((DiagnosesOf(run)[0].advice.back().find("get_context('fork')") != std::string::npos) == told);
+  }
+}
+
 TEST_CASE("pickle-failure without the object says how to see it", "[start_methods]") {
   PickleFailure other = Keys();
   other.type = "_thread.lock";
