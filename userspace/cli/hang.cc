@@ -76,7 +76,7 @@ int FindHang(const Options& options) {
   const ThreadsLook before = LookAtThreads(proc, family);
   if (before.processes.empty()) {
     const absl::Status target = ReadThreadWaits(proc, options.pid).status();
-    if (absl::IsUnimplemented(target)) {
+    if (absl::IsUnimplemented(target) || absl::IsResourceExhausted(target)) {
       return Fail(kHostCannot,
                   absl::StrCat("can't see what the threads of process ", options.pid, " wait for: ", target.message()));
     }

@@ -42,11 +42,15 @@ std::string WhatIsMissing(bool refusal) {
   std::vector<std::string> missing;
   if ((held & SetOf({CAP_SYS_PTRACE})) == 0) missing.push_back("CAP_SYS_PTRACE");
   if (geteuid() != 0 && (held & SetOf({CAP_DAC_READ_SEARCH})) == 0) missing.push_back("CAP_DAC_READ_SEARCH");
-  if (missing.empty())
-    return "; the capabilities are there, so something else forbids it, such as AppArmor or SELinux: run cowprof on "
-           "the host";
+  const Caller caller = ReadCaller();
+  if (missing.empty() && !caller.host_users)
+    return "; cowprof's capabilities are those of its own user namespace: run cowprof as root on the host";
+  if (missing.empty()) {
+    return absl::StrCat("; the capabilities are there, so something else forbids it, such as AppArmor or SELinux",
+                        caller.container == Container::kNone ? "" : ": run cowprof on the host");
+  }
   return absl::StrCat("; ", absl::StrJoin(missing, ", "), " missing: run cowprof as the user of that process, ",
-                      refusal ? absl::StrCat("or ", RightsRemedy(ReadCaller(), missing))
+                      refusal ? absl::StrCat("or ", RightsRemedy(caller, missing))
                               : "with sudo, or with that capability (in a container: --cap-add)");
 }
 

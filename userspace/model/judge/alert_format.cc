@@ -56,7 +56,7 @@ std::string NewMemoryAdvice(const ProcessModel* process, Framework framework) {
   }
   if (process != nullptr && process->is_worker()) {
     return "new memory of the worker, not copy-on-write: if it does not end, look for what it keeps from item to item "
-           "(a list, a dict, a cache), or whether malloc keeps what was freed (malloc_trim(0) ends that)";
+           "(a list, a dict, a cache), or whether malloc keeps what was freed";
   }
   return "new memory of this process, not copy-on-write: look for what it keeps";
 }

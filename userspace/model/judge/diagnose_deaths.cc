@@ -188,7 +188,9 @@ Diagnosis OomCgroup(const Facts& facts) {
       absl::StrCat("The kernel's OOM killer killed ", Dead(diagnosis, facts), ": ", LimitsHit(diagnosis, facts), ".");
   diagnosis.advice = AdviceAgainst(kill, facts);
   diagnosis.advice.push_back(
-      "Or raise the limit: docker run --memory, resources.limits.memory of the pod, MemoryMax= of the unit.");
+      absl::StrContains(kill.limit.name, "slurm")
+          ? "Or raise the limit: --mem or --mem-per-cpu of the Slurm job."
+          : "Or raise the limit: docker run --memory, resources.limits.memory of the pod, MemoryMax= of the unit.");
   return diagnosis;
 }
 

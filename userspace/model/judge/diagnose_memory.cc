@@ -176,8 +176,8 @@ std::string IfNothingIsKept(const Facts& facts) {
         other, " keeps.");
   }
   return "If tracemalloc shows nothing that grows: call ctypes.CDLL(None).malloc_trim(0) now and then. If that ends "
-         "the growth, malloc kept what was freed: set MALLOC_ARENA_MAX=2 and MALLOC_TRIM_THRESHOLD_=65536, or use "
-         "jemalloc. If not, it is C code of a library: close its objects (video readers).";
+         "the growth, malloc kept what was freed: start the program with MALLOC_ARENA_MAX=2 and "
+         "MALLOC_TRIM_THRESHOLD_=65536 in its environment, or with jemalloc. If not, it is C code of a library: close its objects (video readers).";
 }
 
 }  // namespace
