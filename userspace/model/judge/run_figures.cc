@@ -4,6 +4,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "model/facts/bad_end.h"
 #include "model/facts/ended_aggregate.h"
 #include "model/facts/roles.h"
 #include "model/format.h"
@@ -88,11 +89,13 @@ std::string DeathIn(const RunModel& model, const Findings& findings) {
   const ProcessModel* first = nullptr;
   for (const ProcessModel& process : model.processes) {
     if (!IsMember(process)) continue;
-    const bool failed = process.index == 0 && process.exit && (process.exit->signaled || process.exit->code != 0);
+    const bool target_failed =
+        process.index == 0 && process.exit && (process.exit->signaled || process.exit->code != 0);
+    const bool failed = target_failed || (process.exit && TrainerFailed(process));
     if (!findings.EndOf(process).badly && !failed) continue;
     if (first == nullptr || process.ended < first->ended) first = &process;
   }
-  return first == nullptr ? "" : absl::StrCat(NameOf(*first), ": ", findings.EndOf(*first).text);
+  return first == nullptr ? "" : absl::StrCat(NameOf(*first, model), ": ", findings.EndOf(*first).text);
 }
 
 }  // namespace
