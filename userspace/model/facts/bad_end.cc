@@ -22,12 +22,25 @@ bool IsFromParent(const SignalSent& sent, const ProcessModel& process, const Run
 
 bool AsksForEnd(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
 
+// A process that ends later than this after a request ended for another reason: Slurm and Kubernetes wait 30 s before
+// they kill.
+constexpr absl::Duration kLongestEnding = absl::Minutes(1);
+
+// The last request to end that came shortly before it did. Null: none was seen.
+Killing RequestToEnd(const ProcessModel& process) {
+  Killing found;
+  for (const Event& event : process.signals) {
+    const auto* sent = event.As<SignalSent>();
+    if (sent != nullptr && AsksForEnd(sent->signal) && event.t >= *process.ended - kLongestEnding)
+      found = {event.t, sent};
+  }
+  return found;
+}
+
 // A handler may end it with any code.
 bool WasAskedToEnd(const ProcessModel& process) {
-  return AsksForEnd(process.exit->code - 128) || absl::c_any_of(process.signals, [](const Event& event) {
-           const auto* sent = event.As<SignalSent>();
-           return sent != nullptr && AsksForEnd(sent->signal);
-         });
+  const SignalSent* sent = RequestToEnd(process).sent;
+  return sent != nullptr ? !IsFromOomDaemon(*sent) : AsksForEnd(process.exit->code - 128);
 }
 
 }  // namespace
@@ -58,6 +71,11 @@ bool IsFromOomDaemon(const SignalSent& sent) {
   return sent.code <= 0 && absl::c_linear_search(kDaemons, sent.sender_comm);
 }
 
+Killing OomDaemonRequest(const ProcessModel& process) {
+  const Killing request = process.exit->signaled ? Killing{} : RequestToEnd(process);
+  return request.sent != nullptr && IsFromOomDaemon(*request.sent) ? request : Killing{};
+}
+
 // gunicorn's master sends SIGABRT for nothing else (murder_workers(), gunicorn/arbiter.py), and SIGKILL a second later;
 // SIGKILL alone follows a request to end. A worker that can handle SIGABRT exits.
 bool IsGunicornTimeout(const ProcessModel& process, const RunModel& model) {
@@ -79,7 +97,7 @@ bool IsGunicornTimeout(const ProcessModel& process, const RunModel& model) {
 // daemon sent them.
 bool EndedBadly(const ProcessModel& process, const RunModel& model) {
   const Exit& exit = *process.exit;
-  if (!exit.signaled) return Failed(process);
+  if (!exit.signaled) return Failed(process) || OomDaemonRequest(process).sent != nullptr;
   const SignalSent* sent = KillingSignal(process).sent;
   if (sent != nullptr && IsFromOomDaemon(*sent)) return true;
   if (AsksForEnd(exit.signal)) return false;

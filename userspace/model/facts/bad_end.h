@@ -20,6 +20,8 @@ Killing KillingSignal(const ProcessModel& process);
 
 // By an OOM killer in user space, such as earlyoom.
 bool IsFromOomDaemon(const SignalSent& sent);
+// The signal by which it asked the process to end, if the process then exited by itself. Null: it did not.
+Killing OomDaemonRequest(const ProcessModel& process);
 // Its gunicorn master ended it since it had not answered in time.
 bool IsGunicornTimeout(const ProcessModel& process, const RunModel& model);
 // By its exit code.

@@ -212,12 +212,13 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
 
 PostMortem Explained(const ProcessModel& process, const RunModel& model) {
   if (process.exit->signaled) return OfSignal(process, model);
-  if (Failed(process)) {
-    return {.text = absl::StrCat(
-                "exited unexpectedly with code ", process.exit->code,
-                IsGunicornTimeout(process, model) ? " after SIGABRT from its parent (gunicorn's timeout)" : "")};
+  std::string after = IsGunicornTimeout(process, model) ? " after SIGABRT from its parent (gunicorn's timeout)" : "";
+  if (const auto [t, sent] = OomDaemonRequest(process); sent != nullptr) {
+    after = absl::StrCat(" after ", SignalName(sent->signal), " ", Sender(t, *sent, process, model),
+                         " as memory ran short");
   }
-  return {.text = absl::StrCat("exit ", process.exit->code)};
+  return {.text =
+              absl::StrCat(Failed(process) ? "exited unexpectedly with code " : "exit ", process.exit->code, after)};
 }
 
 }  // namespace

@@ -163,6 +163,19 @@ TEST_CASE("post-mortem: OOM killers in user space end processes badly, by whatev
       "1 more.");
 }
 
+TEST_CASE("post-mortem: an OOM killer in user space asks first, and a handler may exit with any code") {
+  Story story(3);
+  story.run.model.processes[1].python = "3.11.2";
+  const auto asked = [](int index) { return Sent(index, SIGTERM, 0, 812, "earlyoom"); };
+  story.Add({asked(1), Exited(1, 1 << 8), asked(2), Exited(2), asked(3), Sent(3, SIGTERM, 0, 1000), Exited(3)});
+  CHECK(Of(story, 2).text == "exit 0 after SIGTERM from earlyoom (pid 812) as memory ran short");
+  CHECK(Of(story, 3).text == "exit 0");  // its parent asked it as well
+  CHECK(!Of(story, 3).badly);
+  CHECK(HeadlineOf(story.run) ==
+        "2 of 3 workers ended badly: worker 1001 exited unexpectedly with code 1 after SIGTERM from earlyoom (pid 812) "
+        "as memory ran short, and 1 more.");
+}
+
 TEST_CASE("post-mortem: gunicorn's timeout is neither the OOM killer nor the end of a server") {
   Story story(6);
   for (int index = 1; index <= 6; ++index) {

@@ -82,10 +82,10 @@ TEST_CASE("unexplained: a bad end of the target comes first, unless it passes on
     return run;
   };
   const auto of = [&](const std::vector<Event>& ends) { return HeadlineOf(run_of(ends)); };
-  const auto sent = [&](int index, int signal) {
+  const auto sent = [&](int index, int signal, const std::string& by = "systemd-oomd") {
     return Event{.t = t,
                  .index = index,
-                 .what = SignalSent{.signal = signal, .code = SI_USER, .sender = 812, .sender_comm = "systemd-oomd"}};
+                 .what = SignalSent{.signal = signal, .code = SI_USER, .sender = 812, .sender_comm = by}};
   };
   CHECK(of({Exited(0, SIGSEGV, t)}) == "The parent 1000 was killed by SIGSEGV.");
   CHECK(IdsOf(run_of({Exited(0, SIGSEGV, t)})).empty());
@@ -101,10 +101,14 @@ TEST_CASE("unexplained: a bad end of the target comes first, unless it passes on
                          "The parent 1000 ended with exit 1. Reading Python objects duplicated 100.0 MiB"));
   // It was asked to end, or said so.
   for (const std::vector<Event>& ends : {std::vector{Exited(0, SIGTERM, t)},
-                                         {sent(0, SIGINT), Exited(0, 1 << 8, t)},
+                                         {sent(0, SIGINT, "bash"), Exited(0, 1 << 8, 30 * t)},
                                          {Exited(0, (128 + SIGINT) << 8, t)}}) {
     CHECK(absl::StartsWith(of(ends), "Nothing to do: "));
   }
+  // Not by a hangup that it ignored long ago, nor as memory ran short.
+  CHECK(of({sent(0, SIGHUP, "bash"), Exited(0, 1 << 8, 90 * t)}) == "The parent 1000 ended with exit 1.");
+  CHECK(of({sent(0, SIGTERM, "earlyoom"), Exited(0, (128 + SIGTERM) << 8, t)}) ==
+        "The parent 1000 ended with exit 143 after SIGTERM from earlyoom (pid 812) as memory ran short.");
   // What a code means is not known of other programs, unless it is a shell's word for a signal.
   const auto of_other = [&](int status) {
     Run run = run_of({Exited(0, status, t)});
