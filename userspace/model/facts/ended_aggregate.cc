@@ -119,10 +119,14 @@ ProcessModel& RowFor(const ProcessModel& process, std::vector<ProcessModel>* row
                                          .space = process.space == process.index ? -1 : 0});
 }
 
+bool HasBadEnd(const ProcessModel& process, const RunModel& model) {
+  return process.exit && (EndedBadly(process, model) || TrainerFailed(process));
+}
+
 // Processes with higher values are kept.
 std::tuple<bool, bool, uint64_t> InterestIn(const ProcessModel& process, const RunModel& model) {
   const uint64_t copied_bytes = process.counts.copies.value_or(0) * model.info.page_bytes;
-  return {process.index < kFirstOnes, process.oom_victim || (process.exit && EndedBadly(process, model)),
+  return {process.index < kFirstOnes, process.oom_victim || HasBadEnd(process, model),
           std::max(copied_bytes, process.peak_private_bytes.value_or(0))};
 }
 
@@ -156,7 +160,7 @@ void AggregateEnded(RunModel* model) {
     if (!gone.contains(process.index)) continue;
     ProcessModel& row = RowFor(process, &model->ended_aggregates);
     Add(process, &row);
-    row.bad_ends += process.exit && EndedBadly(process, *model);
+    row.bad_ends += HasBadEnd(process, *model);
   }
   std::erase_if(model->processes, [&](const ProcessModel& process) {
     if (!gone.contains(process.index)) return false;

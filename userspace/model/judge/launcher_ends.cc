@@ -4,6 +4,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "model/facts/bad_end.h"
 #include "model/facts/roles.h"
 
 namespace cowprof {
@@ -30,12 +31,14 @@ std::vector<LauncherEnd> LauncherEndsIn(const RunModel& model, const Findings& f
     const ProcessModel& launcher = *model.Find(index);
     if (!launcher.ended || !launcher.exit) continue;
     const PostMortem& end = findings.EndOf(launcher);
+    const bool trains = index == 0 && model.target_is_rank;
     if (end.badly) {
       ends.push_back({&launcher, end.text});
     } else if (!launcher.exit->signaled && launcher.exit->code != 0 && OutlivedBy(launcher, model)) {
       ends.push_back(
-          {&launcher, absl::StrCat(end.text, index == 0 && model.target_is_rank ? ", before the other ranks ended"
-                                                                                : ", before its ranks ended")});
+          {&launcher, absl::StrCat(end.text, trains ? ", before the other ranks ended" : ", before its ranks ended")});
+    } else if (trains && TrainerFailed(launcher)) {
+      ends.push_back({&launcher, end.text});
     }
   }
   absl::c_stable_sort(ends,

@@ -15,7 +15,7 @@ struct LauncherEnd {
   std::string text;  // "killed by SIGKILL from bash (pid 77)", "exit 1, before its ranks ended"
 };
 // Of the launchers that ended badly, or by an error status while one of their ranks still ran, in order of time. A
-// launcher that outlives its ranks only passes their status on.
+// launcher that outlives its ranks only passes their status on, unless it is a rank itself.
 std::vector<LauncherEnd> LauncherEndsIn(const RunModel& model, const Findings& findings);
 
 // Whether a process was ended together with its launcher: by the launcher's death (PR_SET_PDEATHSIG), or by the signal

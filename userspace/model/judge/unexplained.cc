@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "model/facts/bad_end.h"
@@ -184,6 +185,9 @@ std::optional<LauncherEnd> TargetEnd(const RunModel& model, const Findings& find
   return LauncherEnd{target, findings.EndOf(*target).text};
 }
 
+// In which the end of a worker, or of another rank, makes a trainer fail; if it fails later, both ends are told.
+constexpr absl::Duration kPassedOnWithin = absl::Seconds(10);
+
 // Of workers, or of ranks.
 struct BadEnds {
   uint64_t all = 0, bad = 0;
@@ -197,13 +201,14 @@ struct BadEnds {
   std::string Text(absl::string_view noun, const RunModel& model, const Findings& findings) const {
     std::string text = absl::StrCat(bad, " of ", Plural(all, noun), " ended badly");
     if (first != nullptr) {
-      const bool rank = first->role == Role::kRank;
+      const absl::string_view end = findings.EndOf(*first).text;
       absl::StrAppend(&text, ": ",
-                      rank ? absl::StrCat(LabelOf(*first, model), " (pid ", first->id.pid, ")") : NameOf(*first),
-                      first->exit->signaled ? " was " : " ",
-                      rank && !first->exit->signaled ? absl::StrCat("ended with exit ", first->exit->code)
-                                                     : findings.EndOf(*first).text,
-                      bad > 1 ? absl::StrCat(", and ", bad - 1, " more") : "");
+                      IsTrainer(*first, model) ? absl::StrCat(LabelOf(*first, model), " (pid ", first->id.pid, ")")
+                                               : NameOf(*first),
+                      first->exit->signaled            ? " was "
+                      : absl::StartsWith(end, "exit ") ? " ended with "
+                                                       : " ",
+                      end, bad > 1 ? absl::StrCat(", and ", bad - 1, " more") : "");
     }
     return absl::StrCat(text, ".");
   }
@@ -233,22 +238,32 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
   std::vector<LauncherEnd> heads = LauncherEndsIn(model, findings);
   if (std::optional<LauncherEnd> target = TargetEnd(model, findings)) heads.push_back(*std::move(target));
   const ProcessModel* const head = heads.empty() ? nullptr : heads.front().process;
+  const bool launcher = head != nullptr && LaunchersOf(model).contains(head->index);
+  const bool rank = head != nullptr && IsTrainer(*head, model);  // as under Lightning
   BadEnds workers = {.all = findings.workers.processes}, ranks;
   uint64_t together = 0;
+  bool passed_on = false;  // `head` ended by what happened to its workers or to other ranks
   for (const ProcessModel& process : model.processes) {
-    ranks.all += process.role == Role::kRank;
+    ranks.all += IsTrainer(process, model);
     BadEnds& ends = process.role == Role::kRank ? ranks : workers;
     if (!process.ended || !(process.is_worker() || process.role == Role::kRank)) continue;
     if (head != nullptr && EndedTogether(process, heads.front(), findings)) {
       ++together;
     } else if (findings.EndOf(process).badly || (process.exit && TrainerFailed(process))) {
       ends.Add(process);
+      passed_on |= head != nullptr && !head->exit->signaled && (!launcher || rank) && *process.ended <= *head->ended &&
+                   *process.ended >= *head->ended - kPassedOnWithin;
     }
   }
-  for (const ProcessModel& row : model.ended_aggregates) workers.bad += row.is_worker() ? row.bad_ends : 0;
+  for (const ProcessModel& row : model.ended_aggregates) {
+    const bool of_ranks = row.role == Role::kRank;
+    if (of_ranks) ranks.all += row.stands_for;
+    if (of_ranks || row.is_worker()) (of_ranks ? ranks : workers).bad += row.bad_ends;
+  }
   std::vector<std::pair<absl::Duration, std::string>> told;
-  if (head != nullptr) {
-    const bool launcher = LaunchersOf(model).contains(head->index);
+  if (passed_on && rank) {
+    ranks.Add(*head);
+  } else if (head != nullptr && !passed_on) {
     told.emplace_back(
         *head->ended,
         absl::StrCat(
@@ -257,12 +272,10 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
             together == 0 ? ""
                           : absl::StrCat(", and ", together, together == 1 ? " process" : " processes", " with it"),
             "."));
-    // It passes on what happened to its workers.
-    const bool passed_on =
-        !launcher && !head->exit->signaled && workers.first != nullptr && *workers.first->ended <= *head->ended;
-    if (passed_on) told.clear();
+    ranks.all -= rank;
   }
-  for (const auto& [ends, noun] : {std::pair(&ranks, "rank"), std::pair(&workers, "worker")}) {
+  for (const auto& [ends, noun] :
+       {std::pair(&ranks, rank && !passed_on ? "other rank" : "rank"), std::pair(&workers, "worker")}) {
     if (ends->bad == 0) continue;
     told.emplace_back(ends->first == nullptr ? absl::InfiniteDuration() : *ends->first->ended,
                       ends->Text(noun, model, findings));

@@ -158,6 +158,25 @@ TEST_CASE("those that ended badly keep a row before those that were asked to end
   CHECK(HeadlineOf(run).starts_with("2 of 1,999 workers ended badly."));
 }
 
+TEST_CASE("ranks that failed keep a row, and are counted when they are folded") {
+  Run run;
+  run.model.most_ended = kMost;
+  Append({.events = {Forked(0)}, .processes = {RowOf(0)}}, &run);
+  for (int index = 1; index < kProcesses; ++index) {
+    Sample sample = {.t = absl::Milliseconds(10 * index), .events = {Forked(index)}, .processes = {RowOf(index)}};
+    sample.events[0].As<ProcessStarted>()->space = -1;
+    sample.events.push_back({.t = sample.t, .index = index, .what = DutyFound{.duty = Duty::kTrainer}});
+    const int status = index % 501 == 0 ? 1 << 8 : 0;
+    sample.events.push_back({.t = sample.t, .index = index, .what = ProcessExited{.status = status}});
+    Append(sample, &run);
+  }
+  for (int index = 501; index < kProcesses; index += 501) CHECK(run.model.Find(index) != nullptr);
+  run.model.most_ended = 63;  // the first ones alone
+  AggregateEnded(&run.model);
+  CHECK(run.model.Find(501) == nullptr);
+  CHECK(HeadlineOf(run).starts_with("3 of 1,999 ranks ended badly."));
+}
+
 TEST_CASE("what is said later of a process that is folded is passed over") {
   RunModel few = RecordedWith(kMost);
   int gone = 64;

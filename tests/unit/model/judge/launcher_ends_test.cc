@@ -49,6 +49,7 @@ struct Job {
       start.processes.push_back(RowWithCopies(index, 0));
     }
     if (lightning) {
+      start.events.push_back({.index = 0, .what = PythonFound{.version = "3.11.2"}});
       start.events.push_back(LightningIs(0));
       start.events.push_back(LightningIs(1));
       start.events.push_back(LightningIs(2));
@@ -130,6 +131,20 @@ TEST_CASE("a launcher that is a rank itself is called a trainer, and its death i
   CHECK(workers == std::vector<uint64_t>{1, 1, 1});  // of each its own
   CHECK(Job({Exited(0, 1 << 8, kT)}, true).headline ==
         "The trainer 1000 ended with exit 1, before the other ranks ended.");
+}
+
+TEST_CASE("a launcher that is a rank itself has failed, also if it outlived the others") {
+  const auto of = [](const std::vector<Event>& ends) { return Job(ends, /*lightning=*/true).headline; };
+  CHECK(of({Exited(1, 0, kT), Exited(2, 0, kT), Exited(0, 1 << 8, kT + kMs)}) == "The trainer 1000 ended with exit 1.");
+  CHECK(of({Sent(1, kT, kLauncher), Exited(1, SIGKILL, kT), Sent(2, kT, kLauncher), Exited(2, SIGKILL, kT),
+            Exited(0, 1 << 8, kT + kMs)}) == "The trainer 1000 ended with exit 1, and 2 processes with it.");
+  // It is one of three ranks.
+  CHECK(of({Exited(1, 1 << 8, kT)}) == "1 of 3 ranks ended badly: rank 1 (pid 1001) ended with exit 1.");
+  CHECK(of({Exited(1, 1 << 8, kT), Exited(0, 1 << 8, kT + kMs)}) ==
+        "2 of 3 ranks ended badly: rank 1 (pid 1001) ended with exit 1, and 1 more.");
+  CHECK(of({Exited(0, 1 << 8, kT), Exited(1, 1 << 8, kT + kMs)}) ==
+        "The trainer 1000 ended with exit 1, before the other ranks ended. "
+        "1 of 2 other ranks ended badly: rank 1 (pid 1001) ended with exit 1.");
 }
 
 TEST_CASE("a rank that was killed before its launcher comes first, whoever sent both signals") {

@@ -95,6 +95,8 @@ TEST_CASE("unexplained: a bad end of the target comes first, unless it passes on
       "The parent 1000 was killed by SIGKILL from systemd-oomd (pid 812) as memory ran short, and 1 process with it.");
   CHECK(of({Exited(1, SIGSEGV, t), Exited(0, 1 << 8, 2 * t)}) ==
         "1 of 1 worker ended badly: worker 1001 was killed by SIGSEGV.");
+  CHECK(of({Exited(1, SIGSEGV, t), Exited(0, 1 << 8, 20 * t)}) ==
+        "1 of 1 worker ended badly: worker 1001 was killed by SIGSEGV. The parent 1000 ended with exit 1.");
   CHECK(of({Exited(1, SIGSEGV, t), Exited(0, SIGABRT, 2 * t)}) ==
         "1 of 1 worker ended badly: worker 1001 was killed by SIGSEGV. The parent 1000 was killed by SIGABRT.");
   CHECK(absl::StartsWith(HeadlineOf(run_of({Exited(0, 1 << 8, t)}, {{Cause::kRefcount, kCopies}})),
