@@ -11,6 +11,7 @@
 #include "model/judge/growth.h"
 #include "model/judge/other_allocator.h"
 #include "model/judge/post_mortem.h"
+#include "model/judge/unexplained.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -259,11 +260,11 @@ Diagnosis FileBacked(const Facts& facts) {
   if (growers.empty()) return {};
   Diagnosis diagnosis = {.id = "file-backed", .confidence = 0.6, .harm = Harm::kNone};
   const std::string growth = GrowthOfOthers(facts), own = OwnOfWorkers(facts);
+  const bool well = growth.empty() && own.empty() && !StillGrows(facts) && facts.findings.forecast.first_limit < 0 &&
+                    EndsSentence(facts.model, facts.findings).empty();
   diagnosis.summary = absl::StrCat(
-      growth.empty() && own.empty() && !StillGrows(facts) && facts.findings.forecast.first_limit < 0
-          ? "Nothing to do: what grows is the resident size"
-          : "The resident size grows",
-      ", by pages of mapped files", facts.native() ? "" : " (numpy.memmap, LMDB, Arrow, safetensors)", ": ",
+      well ? "Nothing to do: what grows is the resident size" : "The resident size grows", ", by pages of mapped files",
+      facts.native() ? "" : " (numpy.memmap, LMDB, Arrow, safetensors)", ": ",
       growers.size() == 1
           ? absl::StrCat(HumanBytes(growers[0].bytes), " in 1 process")
           : absl::StrCat("up to ", HumanBytes(MostOf(growers)), " in each of ", growers.size(), " processes"),

@@ -115,7 +115,9 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   });
   const bool blames = !found.empty() && found.front().harm < Harm::kNone;
   if (!blames && !Unexplained(facts).empty()) {
-    std::erase_if(found, [](const Diagnosis& diagnosis) { return diagnosis.harm == Harm::kNone; });
+    // "file-backed" stands beside a bad end.
+    const bool stands = !found.empty() && found.back().harm == Harm::kNone && UnexplainedMemory(facts).empty();
+    if (!stands) std::erase_if(found, [](const Diagnosis& diagnosis) { return diagnosis.harm == Harm::kNone; });
     return found;
   }
   if (findings.all.copies_known && found.empty()) found.push_back(Clean(facts));

@@ -61,8 +61,14 @@ Headline HeadlineOf(const Run& run, const Findings& findings) {
     const std::string ends = first.harm == Harm::kDeath ? "" : EndsSentence(run.model, findings);
     return {first.id, absl::StrCat(ends, ends.empty() ? "" : " ", first.summary)};
   }
-  std::string sentence = Unexplained(FactsOf(run, findings));
-  if (sentence.empty() && findings.all.copies_known) sentence = NothingToDo(FactsOf(run, findings));
+  const Facts facts = FactsOf(run, findings);
+  std::string sentence = EndsSentence(run.model, findings);
+  const std::string unexplained = UnexplainedMemory(facts);
+  if (sentence.empty()) {
+    sentence = unexplained.empty() && findings.all.copies_known ? NothingToDo(facts) : unexplained;
+  } else if (unexplained.empty() && findings.all.copies_known) {
+    sentence += HeldAtTheEnd(facts);
+  }
   if (sentence.empty()) {
     sentence = run.model.target() == nullptr ? "Nothing was recorded."
                                              : "No worker was forked, and the pages of the target were not examined.";

@@ -205,6 +205,14 @@ std::string LeftRunning(const Facts& facts) {
                       " still running: `cowprof --attach ", first->id.pid, "` records what follows. ");
 }
 
+// Each less than a finding. "": it is not much in all.
+std::string ManyCopiedLittle(const Facts& facts) {
+  const uint64_t copied = facts.model.workers_peak.copied_bytes;
+  if (copied < kManyBytes) return "";
+  return absl::StrCat("Each worker copied little, at most ", facts.Bytes(facts.most_of_one), ", but all together ",
+                      HumanBytes(copied), ".");
+}
+
 }  // namespace
 
 std::string LimitAhead(const Facts& facts) {
@@ -236,6 +244,13 @@ std::string OwnOfWorkers(const Facts& facts) {
                       IsOfFiles(held, facts) || StillRise(facts) || StillGrows(facts) ? "" : HowToShare(held, facts));
 }
 
+std::string HeldAtTheEnd(const Facts& facts) {
+  std::string text;
+  for (const std::string& held : {ManyCopiedLittle(facts), OwnOfWorkers(facts), GrowthOfOthers(facts)})
+    absl::StrAppend(&text, held.empty() ? "" : " ", held);
+  return text;
+}
+
 std::string NothingToDo(const Facts& facts) {
   const std::string left = absl::StrCat(LimitAhead(facts), LeftRunning(facts)), growth = GrowthOfOthers(facts);
   const bool met = facts.findings.forecast.first_limit >= 0;  // a limit, be it one that is nearly empty yet
@@ -249,13 +264,9 @@ std::string NothingToDo(const Facts& facts) {
                            "process was seen in ", HumanDuration(facts.model.t), ".");
     return absl::StrCat(left, no_worker, TargetText(facts));
   }
-  const uint64_t copied = facts.model.workers_peak.copied_bytes;
   const std::string own = OwnOfWorkers(facts);
-  std::string of_workers;
-  if (copied >= kManyBytes) {
-    of_workers = absl::StrCat("Each worker copied little, at most ", facts.Bytes(facts.most_of_one),
-                              ", but all together ", HumanBytes(copied), ".");
-  } else if (own.empty()) {
+  std::string of_workers = ManyCopiedLittle(facts);
+  if (of_workers.empty() && own.empty()) {
     const bool little = well && !StillRise(facts) && SumOf(NewMemoryAtPeak(facts)) < kManyBytes;
     const absl::string_view method = SharesNothing(facts);
     of_workers = method.empty()

@@ -284,8 +284,7 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
   return absl::StrJoin(told, " ", [](std::string* out, const auto& one) { out->append(one.second); });
 }
 
-std::string Unexplained(const Facts& facts) {
-  if (std::string ends = EndsSentence(facts.model, facts.findings); !ends.empty()) return ends;
+std::string UnexplainedMemory(const Facts& facts) {
   uint64_t unexamined = 0, of_unknown_past = 0;
   for (const ProcessModel& process : facts.model.processes) {
     if (process.oom_victim && !process.oom)
@@ -304,6 +303,11 @@ std::string Unexplained(const Facts& facts) {
   }
   if (!facts.findings.forecast.ended) return StandingSentence(StandingOf(facts.findings.alerts));
   return "";
+}
+
+std::string Unexplained(const Facts& facts) {
+  std::string ends = EndsSentence(facts.model, facts.findings);
+  return ends.empty() ? UnexplainedMemory(facts) : ends;
 }
 
 }  // namespace cowprof

@@ -18,9 +18,11 @@ std::string EndsSentence(const RunModel& model, const Findings& findings);
 // finding that has most copies, `copies`, if these are fewer. "": otherwise.
 std::string ReleasedBeside(const Facts& facts, uint64_t copies);
 
-// Returns a sentence about the worst of what is unexplained: a bad end, a process that copied more than noise, workers
-// whose pages were not examined or whose past is unknown. "": there is nothing of the kind. `facts.findings` needs the
-// sums and the ends.
+// Returns a sentence about the worst of what is unexplained of memory: an OOM kill, a process that copied more than
+// noise, workers whose pages were not examined or whose past is unknown. "": there is nothing of the kind.
+// `facts.findings` needs the sums and the ends.
+std::string UnexplainedMemory(const Facts& facts);
+// The same, or of bad ends, which come first.
 std::string Unexplained(const Facts& facts);
 
 }  // namespace cowprof

@@ -341,6 +341,12 @@ TEST_CASE("memory: mapped files are no leak, and no private memory is a mapped f
   CHECK(IdsOf(Recorded({{.file_mib = Line(200, 200)}})) == Ids{"file-backed"});
   CHECK(IdsOf(Recorded({{.file_mib = Line(200, 200)}}, {.file_mib = Line(200, 200)})) == Ids{"clean"});
   CHECK(IdsOf(Recorded({{}}, {.file_mib = Line(8, 200), .command = "python3 train.py"})) == Ids{"file-backed"});
+  Run failed = Recorded({{.file_mib = Line(8, 200)}});
+  Append({.t = absl::Seconds(41), .events = {{.t = absl::Seconds(41), .index = 0, .what = ProcessExited{SIGABRT}}}},
+         &failed);
+  CHECK(IdsOf(failed) == Ids{"file-backed"});
+  CHECK(absl::StartsWith(HeadlineOf(failed),
+                         "The parent 1000 was killed by SIGABRT. The resident size grows, by pages of mapped files"));
   CHECK(IdsOf(Recorded({{.file_mib = Line(8, 39)}})) == Ids{"clean"});
   CHECK(IdsOf(Recorded({{.file_mib = Line(8, 41)}})) == Ids{"file-backed"});
   // Libraries that are imported bring as much memory of their own.

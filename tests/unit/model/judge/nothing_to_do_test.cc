@@ -1,4 +1,6 @@
 // What is said where memory is well: what there is all the same.
+#include <signal.h>
+
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -87,6 +89,20 @@ TEST_CASE("nothing to do: much new memory in each of several workers is not noth
   CHECK(absl::EndsWith(HeadlineOf(run),
                        ", most of it by writing to private mappings of files; no lasting growth of it "
                        "was seen in 3.0 s."));
+}
+
+TEST_CASE("nothing to do: what matters of the memory is told beside a bad end, too") {
+  const auto of = [](Run run) {
+    Append({.t = absl::Seconds(4), .events = {Exited(0, SIGSEGV, absl::Seconds(4))}}, &run);
+    run.estimates = {};
+    CHECK(IdsOf(run).empty());
+    return HeadlineOf(run);
+  };
+  const std::string end = "The parent 1000 was killed by SIGSEGV.";
+  CHECK(of(Recorded(2, 1)) == end);
+  CHECK(absl::StartsWith(of(Recorded(4, 0, 100)),
+                         end + " Each of 4 workers had 100.0 MiB or more of new memory of its own, 400.0 MiB"));
+  CHECK(of(Recorded(40, 12)) == end + " Each worker copied little, at most 12.0 MiB, but all together 480.0 MiB.");
 }
 
 TEST_CASE("nothing to do: spawned workers share nothing") {
