@@ -52,7 +52,7 @@ test("the bar: what is used, where it will end, and the limit, in the report's f
 test("a forecast that a finding contradicts is not called safe, and has no height", async () => {
   const data = makePage();
   const { forecast } = data.report;
-  Object.assign(forecast, { shape: null, verdict: "unknown", sentence: "too early to tell how far it grows" });
+  Object.assign(forecast, { shape: null, verdict: "unknown", sentence: "grows, but too slowly or for too short a time to tell how far" });
   Object.assign(forecast.limits[0], { verdict: "unknown", peak: { low: forecast.limits[0].used, best: null, high: null } });
   await withPage("contradicted", data, {}, async (page) => {
     assert.equal(await page.textContent(".forecast-words"), forecast.sentence);

@@ -370,15 +370,22 @@ void Heed(const std::vector<const Alert*>& standing, Forecast* forecast) {
 }
 
 void HeedGrowth(Forecast* forecast) {
-  if (forecast->ended || forecast->shape.value_or(Shape::kFlat) != Shape::kFlat) return;
-  forecast->shape.reset();
+  if (forecast->ended || forecast->shape == Shape::kUnbounded) return;
+  if (forecast->shape != Shape::kBounded) {  // copies have a plateau all the same
+    forecast->shape.reset();
+    forecast->plateau_bytes.reset();
+  }
+  forecast->grows = true;
   forecast->still_since_attach = false;
   for (LimitForecast& limit : forecast->limits) {
-    if (!limit.now.counts_bytes() || limit.outlook != Outlook::kSafe) continue;
+    if (!IsMemory(limit.now.kind) || limit.outlook != Outlook::kSafe) continue;
     limit.outlook = Outlook::kUnknown;
     limit.peak.best = limit.peak.high = std::numeric_limits<double>::infinity();
   }
+  const int nearest = forecast->nearest_limit;
   JudgeLimits(forecast);
+  forecast->nearest_limit = nearest;  // infinite peaks can't be compared
+  if (forecast->outlook == Outlook::kSafe) forecast->outlook = Outlook::kUnknown;
   forecast->sentence = SentenceOf(*forecast);
 }
 

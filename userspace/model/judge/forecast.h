@@ -50,6 +50,7 @@ struct Forecast {
   uint64_t next_worker_bytes = 0;  // what one more worker, forked now, could copy of the target at most
   bool forked = false;             // a worker was seen
   uint64_t living_workers = 0;
+  bool grows = false;                     // a finding says so, of growth that is no trend (HeedGrowth)
   bool still_since_attach = false;        // the living workers were found at the attach, and nothing has grown since
   bool workers_known = false;             // the private memory of at least one living worker is known
   uint64_t reached_bytes = 0;             // most that the workers owned together so far
@@ -73,8 +74,8 @@ Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs);
 // Takes back that a limit is safe, and that nothing grows, while an alert says that it will soon be met: what a worker
 // takes as it starts is in the alert, and not in the trends of a forecast.
 void Heed(const std::vector<const Alert*>& standing, Forecast* forecast);
-// Takes back that nothing grows, and that memory is safe, where a finding says that it grows: the growth is too young,
-// or too slow, for the trends of a forecast.
+// Takes back that nothing grows, and that limits of memory are safe, where a finding says that it grows: the growth is
+// too young, or too slow, for the trends of a forecast.
 void HeedGrowth(Forecast* forecast);
 
 }  // namespace cowprof

@@ -46,12 +46,14 @@ std::string LimitPart(const Forecast& forecast) {
 std::string Bytes(double bytes) { return HumanBytes(SaturatingCast(bytes)); }
 
 std::string BoundedPart(const Forecast& forecast) {
-  if (!forecast.plateau_bytes)
-    return absl::StrCat("copies what it reads; how much is not known yet, all processes together at most ",
-                        HumanBytes(forecast.ceiling_bytes));
-  std::string text = absl::StrCat("plateaus at ", Bytes(forecast.plateau_bytes->best));
+  std::string text =
+      forecast.plateau_bytes
+          ? absl::StrCat("plateaus at ", Bytes(forecast.plateau_bytes->best))
+          : absl::StrCat("copies what it reads; how much is not known yet, all processes together at most ",
+                         HumanBytes(forecast.ceiling_bytes));
   if (forecast.plateau_eta_seconds) absl::StrAppend(&text, " in about ", About(forecast.plateau_eta_seconds->best));
   if (forecast.plateau_of_earlier) absl::StrAppend(&text, ", as earlier workers did");
+  if (forecast.grows) absl::StrAppend(&text, ", but for new memory that grows");
   return text;
 }
 
@@ -61,17 +63,18 @@ std::string ShapePart(const Forecast& forecast) {
     return absl::StrCat("the workers reached ", HumanBytes(forecast.reached_bytes), " of their own");
   if (!forecast.shape && forecast.still_since_attach)
     return "nothing has grown since the attach; what the workers may still copy is not known";
-  if (!forecast.shape) return "too early to tell how far it grows";
-  if (*forecast.shape == Shape::kUnbounded)
+  const bool none_alive = forecast.forked && forecast.living_workers == 0;
+  if (!forecast.shape && !forecast.grows) return "too early to tell how far it grows";
+  if (!forecast.shape && !none_alive) return "grows, but too slowly or for too short a time to tell how far";
+  if (forecast.shape == Shape::kUnbounded)
     return absl::StrCat("grows by ", Bytes(forecast.unbounded_bytes_per_second), "/s, no end in sight (new memory)");
   if (!forecast.forked && forecast.shape == Shape::kFlat) {
     const uint64_t each = forecast.next_worker_bytes;
     return absl::StrCat("no worker yet", each > 0 ? absl::StrCat(": each can cost up to ", HumanBytes(each)) : "");
   }
-  if (forecast.forked && forecast.living_workers == 0)
-    return absl::StrCat("no worker is alive; earlier ones reached ", HumanBytes(forecast.reached_bytes));
+  if (none_alive) return absl::StrCat("no worker is alive; earlier ones reached ", HumanBytes(forecast.reached_bytes));
   if (forecast.living_workers > 0 && !forecast.workers_known) return "what the workers own is not known";
-  if (*forecast.shape == Shape::kBounded) return BoundedPart(forecast);
+  if (forecast.shape == Shape::kBounded) return BoundedPart(forecast);
   return absl::StrCat("flat: the workers own ", HumanBytes(forecast.workers_bytes));
 }
 

@@ -134,12 +134,13 @@ TEST_CASE("memory: nothing is flat or safe beside a leak that the forecast can't
   REQUIRE(findings.headline.diagnosis == "new-memory-growth");
   REQUIRE(findings.forecast.shape == Shape::kFlat);
   REQUIRE(findings.forecast.outlook == Outlook::kSafe);
-  CHECK(absl::EndsWith(findings.verdict, " Forecast: too early to tell how far it grows."));
+  CHECK(absl::EndsWith(findings.verdict, " Forecast: grows, but too slowly or for too short a time to tell how far."));
   const auto json = ReportJsonOf(run)["forecast"];
   CHECK(json["shape"].is_null());
   CHECK(json["verdict"] == "unknown");
   CHECK(json["limits"][0]["verdict"] == "unknown");
-  CHECK(json["sentence"] == "too early to tell how far it grows");
+  CHECK(json["sentence"] == "grows, but too slowly or for too short a time to tell how far");
+  CHECK(json["plateau_bytes"].is_null());
   // Teeth: without the leak it is flat.
   const Findings flat = Judge(Recorded({{.end = kSeconds + 1}}, {}, Line(1000, 1007)));
   CHECK(absl::StrContains(flat.verdict, " Forecast: flat: the workers own "));

@@ -275,6 +275,46 @@ TEST_CASE("the sentence is of the workers alone, and says so if they are unknown
   CHECK(SentenceOf(forecast) == "nothing has grown since the attach; what the workers may still copy is not known");
 }
 
+TEST_CASE("a finding of growth takes back that memory is flat or safe, and leaves the nearest limit") {
+  const auto limit = [](LimitKind kind, uint64_t used_mib) {
+    const double used = used_mib * kMiB;
+    return LimitForecast{
+        .now = {kind, "/job", 1024 * kMiB, used_mib * kMiB}, .peak = {used, used, used}, .outlook = Outlook::kSafe};
+  };
+  const Forecast flat = {
+      .shape = Shape::kFlat,
+      .forked = true,
+      .living_workers = 1,
+      .workers_known = true,
+      .plateau_bytes = Estimate{1 << 20, 2 << 20, 3 << 20},
+      .limits = {limit(LimitKind::kShm, 0), limit(LimitKind::kHost, 200), limit(LimitKind::kCgroupV2, 600)},
+      .nearest_limit = 2,
+      .outlook = Outlook::kSafe};
+  Forecast forecast = flat;
+  HeedGrowth(&forecast);
+  CHECK(forecast.nearest_limit == 2);
+  CHECK(forecast.limits[0] == flat.limits[0]);
+  for (const int memory : {1, 2}) {
+    CHECK(forecast.limits[memory].outlook == Outlook::kUnknown);
+    CHECK(std::isinf(forecast.limits[memory].peak.high));
+  }
+  CHECK(forecast.outlook == Outlook::kUnknown);
+  CHECK_FALSE(forecast.plateau_bytes);
+  CHECK(forecast.sentence == "grows, but too slowly or for too short a time to tell how far");
+  forecast = flat;
+  forecast.living_workers = 0;
+  forecast.reached_bytes = 20 * kMiB;
+  HeedGrowth(&forecast);
+  CHECK(forecast.sentence == "no worker is alive; earlier ones reached 20.0 MiB");
+  forecast = flat;
+  forecast.shape = Shape::kBounded;
+  HeedGrowth(&forecast);
+  CHECK(forecast.outlook == Outlook::kUnknown);
+  CHECK(forecast.plateau_bytes);
+  CHECK(forecast.sentence ==
+        "plateaus at 2.0 MiB, but for new memory that grows; limit 1.0 GiB (cgroup /job): unknown");
+}
+
 TEST_CASE("healthy cgroups have no time: level, noisy, loaded once, given back") {
   std::mt19937 random(1);
   std::uniform_real_distribution<double> noise(-3, 3);
