@@ -107,7 +107,7 @@ std::string Holdings(const Facts& facts) {
 }
 
 // "spawn": all workers were started so, and inherited nothing. "": some inherited memory.
-absl::string_view SharesNothing(const Facts& facts) {
+absl::string_view InheritNothing(const Facts& facts) {
   absl::string_view method;
   bool all = true;
   ForEachRow(facts.model, [&](const ProcessModel& process) {
@@ -121,7 +121,7 @@ absl::string_view SharesNothing(const Facts& facts) {
 
 // What all workers could share, in the words of what started them.
 std::string HowToShare(const std::vector<NewMemory>& held, const Facts& facts) {
-  if (const absl::string_view method = SharesNothing(facts); !method.empty())
+  if (const absl::string_view method = InheritNothing(facts); !method.empty())
     return absl::StrCat(" They share nothing (", method, ") but what is mapped from a file or put into shared memory.");
   if (facts.native()) return " What is loaded before the fork is shared until it is written.";
   const bool served = absl::c_any_of(held, [](const NewMemory& one) {
@@ -268,11 +268,11 @@ std::string NothingToDo(const Facts& facts) {
   std::string of_workers = ManyCopiedLittle(facts);
   if (of_workers.empty() && own.empty()) {
     const bool little = well && !StillRise(facts) && SumOf(NewMemoryAtPeak(facts)) < kManyBytes;
-    const absl::string_view method = SharesNothing(facts);
+    const absl::string_view method = InheritNothing(facts);
     of_workers = method.empty()
                      ? absl::StrCat(little ? "Nothing to do: the" : "The", " workers share what they should.")
-                 : little ? absl::StrCat("Nothing to do: the workers share nothing (", method, "), but hold little.")
-                          : absl::StrCat("The workers share nothing (", method, ").");
+                 : little ? absl::StrCat("Nothing to do: the workers inherit nothing (", method, "), and hold little.")
+                          : absl::StrCat("The workers inherit nothing (", method, ").");
   }
   const absl::string_view space = !of_workers.empty() && !own.empty() ? " " : "";
   return absl::StrCat(left, of_workers, space, own.empty() ? Holdings(facts) : own, SharedKept(facts),

@@ -105,15 +105,16 @@ TEST_CASE("nothing to do: what matters of the memory is told beside a bad end, t
   CHECK(of(Recorded(40, 12)) == end + " Each worker copied little, at most 12.0 MiB, but all together 480.0 MiB.");
 }
 
-TEST_CASE("nothing to do: spawned workers share nothing") {
+TEST_CASE("nothing to do: spawned workers inherit nothing") {
   const auto of = [](int workers, uint64_t fresh, StartMethod start) {
     Run run = Recorded(workers, 0, fresh);
     run.estimates = {};
     for (ProcessModel& process : run.model.processes) process.duty.start = start;
     return HeadlineOf(run);
   };
-  CHECK(of(2, 5, StartMethod::kLoky) == "Nothing to do: the workers share nothing (loky), but hold little.");
-  CHECK(absl::StartsWith(of(1, 600, StartMethod::kSpawn), "The workers share nothing (spawn). They had at most 600.0"));
+  CHECK(of(2, 5, StartMethod::kLoky) == "Nothing to do: the workers inherit nothing (loky), and hold little.");
+  CHECK(
+      absl::StartsWith(of(1, 600, StartMethod::kSpawn), "The workers inherit nothing (spawn). They had at most 600.0"));
   CHECK(absl::EndsWith(of(4, 100, StartMethod::kSpawn),
                        " 3.0 s. They share nothing (spawn) but what is mapped from a file or put into shared memory."));
   // A forkserver's workers share what it imported.
