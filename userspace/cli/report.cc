@@ -36,13 +36,13 @@ int Report(const Options& options) {
     return Fail(kUsage, status.message());
   const RunModel& model = recording.run.model;
   Findings findings = Judge(recording.run);
-  if (!recording.complete) TellThatItHasNoEnd(model.t, &findings);
   Fleet ranks;
   if (HasRanks(model)) {
     absl::StatusOr<std::vector<FleetRow>> rows = RowsOf(recording, findings);
     if (!rows.ok()) return Fail(kUsage, rows.status().message());
     ranks = FleetOf(*std::move(rows));
   }
+  if (!recording.complete) TellThatItHasNoEnd(model.t, &findings);  // rows are alike in all commands
   if (options.json) {
     nlohmann::ordered_json report = ReportJson(model, findings, recording.complete);
     if (!ranks.rows.empty()) report["ranks"] = FleetRowsJson(ranks);
