@@ -133,8 +133,8 @@ inline constexpr double kHalfFull = 0.5;
 std::string LimitAhead(const Facts& facts);
 // "Nothing to do: the workers share what they should.": of a run in which memory is well. nothing_to_do.cc
 std::string NothingToDo(const Facts& facts);
-// " Each of 8 workers had ...": what NothingToDo() says of much memory, beside a bad end. "": there is nothing of the
-// kind. nothing_to_do.cc
+// " Each of 8 workers had ...": what follows a bad end, where workers or a process that grew held much. "": otherwise.
+// nothing_to_do.cc
 std::string HeldAtTheEnd(const Facts& facts);
 // "Each of 8 workers had 3.0 GiB or more of new memory of its own, 24.0 GiB together; ...": where that is much, and
 // each has much of it. "": otherwise. nothing_to_do.cc

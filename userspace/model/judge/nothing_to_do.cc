@@ -205,7 +205,7 @@ std::string LeftRunning(const Facts& facts) {
                       " still running: `cowprof --attach ", first->id.pid, "` records what follows. ");
 }
 
-// Each less than a finding. "": it is not much in all.
+// Each of them less than a finding. "": it is not much together.
 std::string ManyCopiedLittle(const Facts& facts) {
   const uint64_t copied = facts.model.workers_peak.copied_bytes;
   if (copied < kManyBytes) return "";

@@ -185,7 +185,7 @@ std::optional<LauncherEnd> TargetEnd(const RunModel& model, const Findings& find
   return LauncherEnd{target, findings.EndOf(*target).text};
 }
 
-// In which the end of a worker, or of another rank, makes a trainer fail; if it fails later, both ends are told.
+// A trainer that fails this soon after a worker, or after another rank, fails by that; later, both ends are told.
 constexpr absl::Duration kPassedOnWithin = absl::Seconds(10);
 
 // Of workers, or of ranks.
@@ -239,7 +239,7 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
   if (std::optional<LauncherEnd> target = TargetEnd(model, findings)) heads.push_back(*std::move(target));
   const ProcessModel* const head = heads.empty() ? nullptr : heads.front().process;
   const bool launcher = head != nullptr && LaunchersOf(model).contains(head->index);
-  const bool rank = head != nullptr && IsTrainer(*head, model);  // as under Lightning
+  const bool trains = head != nullptr && IsTrainer(*head, model);  // as under Lightning
   BadEnds workers = {.all = findings.workers.processes}, ranks;
   uint64_t together = 0;
   bool passed_on = false;  // `head` ended by what happened to its workers or to other ranks
@@ -251,8 +251,8 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
       ++together;
     } else if (findings.EndOf(process).badly || (process.exit && TrainerFailed(process))) {
       ends.Add(process);
-      passed_on |= head != nullptr && !head->exit->signaled && (!launcher || rank) && *process.ended <= *head->ended &&
-                   *process.ended >= *head->ended - kPassedOnWithin;
+      passed_on |= head != nullptr && !head->exit->signaled && (!launcher || trains) &&
+                   *process.ended <= *head->ended && *process.ended >= *head->ended - kPassedOnWithin;
     }
   }
   for (const ProcessModel& row : model.ended_aggregates) {
@@ -261,7 +261,7 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
     if (of_ranks || row.is_worker()) (of_ranks ? ranks : workers).bad += row.bad_ends;
   }
   std::vector<std::pair<absl::Duration, std::string>> told;
-  if (passed_on && rank) {
+  if (passed_on && trains) {
     ranks.Add(*head);
   } else if (head != nullptr && !passed_on) {
     told.emplace_back(
@@ -272,10 +272,10 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
             together == 0 ? ""
                           : absl::StrCat(", and ", together, together == 1 ? " process" : " processes", " with it"),
             "."));
-    ranks.all -= rank;
+    ranks.all -= trains;
   }
   for (const auto& [ends, noun] :
-       {std::pair(&ranks, rank && !passed_on ? "other rank" : "rank"), std::pair(&workers, "worker")}) {
+       {std::pair(&ranks, trains && !passed_on ? "other rank" : "rank"), std::pair(&workers, "worker")}) {
     if (ends->bad == 0) continue;
     told.emplace_back(ends->first == nullptr ? absl::InfiniteDuration() : *ends->first->ended,
                       ends->Text(noun, model, findings));
