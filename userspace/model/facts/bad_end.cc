@@ -60,9 +60,11 @@ Killing KillingSignal(const ProcessModel& process) {
   return by_kernel && found.sent != nullptr && found.sent->code <= 0 ? Killing{} : found;
 }
 
-// What an exit code means is known of Python's workers only: a shell's last command may have found nothing.
+// What an exit code means is known of Python's workers only: a shell's last command may have found nothing. Ctrl-C
+// reaches workers, too, and those of multiprocessing end with 1 then.
 bool Failed(const ProcessModel& process) {
-  return process.exit->code != 0 && process.is_worker() && !process.python.empty() && !IsReplaced(process);
+  return process.exit->code != 0 && process.is_worker() && !process.python.empty() && !IsReplaced(process) &&
+         !WasAskedToEnd(process);
 }
 
 // Left out: slurmstepd and Ray's raylet, which kill for other reasons, too.

@@ -63,6 +63,7 @@ Headline HeadlineOf(const Run& run, const Findings& findings) {
   }
   const Facts facts = FactsOf(run, findings);
   std::string sentence = EndsSentence(run.model, findings);
+  const bool ended_badly = !sentence.empty();
   const std::string unexplained = UnexplainedMemory(facts);
   if (sentence.empty()) {
     sentence = unexplained.empty() && findings.all.copies_known ? NothingToDo(facts) : unexplained;
@@ -79,7 +80,7 @@ Headline HeadlineOf(const Run& run, const Findings& findings) {
   const bool of_children = absl::c_any_of(run.model.processes, [&](const ProcessModel& process) {
     return process.is_worker() && findings.EndOf(process).badly;
   });
-  if (!of_children && !EndsSentence(run.model, findings).empty()) return {"unknown", std::move(sentence)};
+  if (ended_badly && !of_children) return {"unknown", std::move(sentence)};
   return {possible.id, absl::StrCat(sentence, " ", possible.summary)};
 }
 

@@ -123,7 +123,7 @@ absl::string_view InheritNothing(const Facts& facts) {
 std::string HowToShare(const std::vector<NewMemory>& held, const Facts& facts) {
   if (const absl::string_view method = InheritNothing(facts); !method.empty())
     return absl::StrCat(" They share nothing (", method, ") but what is mapped from a file or put into shared memory.");
-  if (facts.native()) return " What is loaded before the fork is shared until it is written.";
+  if (facts.native()) return "";
   const bool served = absl::c_any_of(held, [](const NewMemory& one) {
     return one.worker != nullptr && one.worker->duty.start == StartMethod::kForkserver;
   });
@@ -132,7 +132,7 @@ std::string HowToShare(const std::vector<NewMemory>& held, const Facts& facts) {
                             : facts.framework == Framework::kCelery     ? " (Celery: at import, or in worker_init)"
                             : facts.framework == Framework::kDataLoader ? " (in the Dataset's __init__)"
                                                                         : "";
-  return absl::StrCat(" Arrays and tensors that are loaded before the fork", where, " are shared",
+  return absl::StrCat(" Modules, arrays and tensors that are loaded before the fork", where, " are shared",
                       facts.dataloader() ? "; shuffle buffers and caches are each worker's own." : ".");
 }
 

@@ -58,7 +58,7 @@ TEST_CASE("nothing to do: much new memory in each of several workers is not noth
       "Each of 4 workers had 100.0 MiB or more of new memory of its own, 400.0 MiB together; no lasting growth of it "
       "was seen in 3.0 s.";
   CHECK(HeadlineOf(recorded(4, 100)) ==
-        absl::StrCat(each, " Arrays and tensors that are loaded before the fork are shared."));
+        absl::StrCat(each, " Modules, arrays and tensors that are loaded before the fork are shared."));
   CHECK(IdsOf(recorded(4, 100)) == Ids{"clean"});
   // Less together; little in each; much in one, which has nobody to share it with; and in two of them.
   CHECK(absl::StartsWith(HeadlineOf(recorded(3, 80)), "Nothing to do: the workers share what they should. They had"));
@@ -78,8 +78,7 @@ TEST_CASE("nothing to do: much new memory in each of several workers is not noth
   };
   CHECK(absl::EndsWith(words(Framework::kGunicorn), " before the fork (gunicorn: --preload) are shared."));
   CHECK(absl::EndsWith(words(Framework::kDataLoader), "; shuffle buffers and caches are each worker's own."));
-  CHECK(words(Framework::kNative) ==
-        absl::StrCat(each, " What is loaded before the fork is shared until it is written."));
+  CHECK(words(Framework::kNative) == each);
   // What would be the same wherever it is loaded, and what may be a leak.
   Run run = recorded(4, 100);
   Findings findings = Judge(run);

@@ -102,9 +102,12 @@ TEST_CASE("unexplained: a bad end of the target comes first, unless it passes on
   CHECK(absl::StartsWith(HeadlineOf(run_of({Exited(0, 1 << 8, t)}, {{Cause::kRefcount, kCopies}})),
                          "The parent 1000 ended with exit 1. Reading Python objects duplicated 100.0 MiB"));
   // It was asked to end, or said so.
-  for (const std::vector<Event>& ends : {std::vector{Exited(0, SIGTERM, t)},
-                                         {sent(0, SIGINT, "bash"), Exited(0, 1 << 8, 30 * t)},
-                                         {Exited(0, (128 + SIGINT) << 8, t)}}) {
+  for (const std::vector<Event>& ends :
+       {std::vector{Exited(0, SIGTERM, t)},
+        {sent(0, SIGINT, "bash"), Exited(0, 1 << 8, 30 * t)},
+        // Ctrl-C reaches workers, too.
+        {sent(0, SIGINT, "bash"), sent(1, SIGINT, "bash"), Exited(1, 1 << 8, t), Exited(0, SIGINT, t)},
+        {Exited(0, (128 + SIGINT) << 8, t)}}) {
     CHECK(absl::StartsWith(of(ends), "Nothing to do: "));
   }
   // Not by a hangup that it ignored long ago, nor as memory ran short.
