@@ -19,6 +19,9 @@
 namespace cowprof {
 namespace {
 
+// Times as much.
+constexpr uint64_t kFarMore = 4;
+
 Diagnosis Clean(const Facts& facts) {
   Diagnosis diagnosis = {.id = "clean", .confidence = 0.9, .harm = Harm::kNone};
   diagnosis.summary = NothingToDo(facts);
@@ -140,6 +143,11 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
     if (helps) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework);
   }
   if (!found.empty()) TellTogether(&found);
+  // Copies that are a small part of what the workers hold come second.
+  if (!found.empty() && IsOfCopies(found.front())) {
+    if (const std::string own = OwnOfWorkers(facts, kFarMore * found.front().bytes); !own.empty())
+      found.front().summary.insert(0, absl::StrCat(own, " "));
+  }
   // What fills the limit is another finding's, if there is one.
   if (!found.empty() && found.front().id == "file-backed") found.front().summary.insert(0, LimitAhead(facts));
   return found;

@@ -137,8 +137,8 @@ std::string NothingToDo(const Facts& facts);
 // nothing_to_do.cc
 std::string HeldAtTheEnd(const Facts& facts);
 // "Each of 8 workers had 3.0 GiB or more of new memory of its own, 24.0 GiB together; ...": where that is much, and
-// each has much of it. "": otherwise. nothing_to_do.cc
-std::string OwnOfWorkers(const Facts& facts);
+// each has much of it, and all together more than `bytes`. "": otherwise. nothing_to_do.cc
+std::string OwnOfWorkers(const Facts& facts, uint64_t bytes = 0);
 // "The process 4711 (python3) allocated 80.0 MiB of new memory within 12 s, ...": a process other than a worker that
 // keeps growing, perhaps only at its start. "": there is none. diagnose_memory.cc
 std::string GrowthOfOthers(const Facts& facts);

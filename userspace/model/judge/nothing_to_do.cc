@@ -227,11 +227,11 @@ std::string LimitAhead(const Facts& facts) {
   return absl::StrCat(text, ". ");
 }
 
-std::string OwnOfWorkers(const Facts& facts) {
+std::string OwnOfWorkers(const Facts& facts, uint64_t bytes) {
   std::vector<NewMemory> held = NewMemoryAtPeak(facts);
   const size_t all = held.size();
   std::erase_if(held, [](const NewMemory& one) { return one.bytes() < kMuchOfOne; });
-  if (held.size() < 2 || SumOf(held) < kManyBytes) return "";
+  if (held.size() < 2 || SumOf(held) < kManyBytes || SumOf(held) <= bytes) return "";
   const auto least =
       absl::c_min_element(held, [](const NewMemory& a, const NewMemory& b) { return a.bytes() < b.bytes(); })->bytes();
   uint64_t before = 0;

@@ -104,6 +104,13 @@ TEST_CASE("nothing to do: what matters of the memory is told beside a bad end, t
   CHECK(of(Recorded(40, 12)) == end + " Each worker copied little, at most 12.0 MiB, but all together 480.0 MiB.");
 }
 
+TEST_CASE("own memory that is far more than what was copied comes first") {
+  CHECK(absl::StartsWith(HeadlineOf(Recorded(4, 30, 100)), "Writing to memory that the workers inherited"));
+  CHECK(absl::StartsWith(HeadlineOf(Recorded(4, 30, 200)), "Each of 4 workers had 200.0 MiB or more of new memory"));
+  CHECK(absl::StrContains(HeadlineOf(Recorded(4, 30, 200)), " Writing to memory that the workers inherited"));
+  CHECK(IdsOf(Recorded(4, 30, 200)) == Ids{"cow-data"});
+}
+
 TEST_CASE("nothing to do: spawned workers inherit nothing") {
   const auto of = [](int workers, uint64_t fresh, StartMethod start) {
     Run run = Recorded(workers, 0, fresh);
