@@ -32,10 +32,8 @@ absl::StatusOr<std::vector<FleetRow>> ReadRanks(const std::string& path, const s
   const absl::StatusOr<TimelineContents> contents =
       ReadTimeline(path,
                    {[&](const RunInfo& info) {
-                      for (Run& run : runs) {
-                        run.model.info = info;
-                        run.model.is_part = true;
-                      }
+                      for (size_t i = 0; i < runs.size(); ++i)
+                        runs[i].model = {.info = info, .is_part = true, .target_is_rank = ranks[i].index == 0};
                     },
                     [&](const Sample& sample, const std::vector<Alert>& raised) {
                       for (size_t i = 0; i < runs.size(); ++i) {

@@ -166,7 +166,8 @@ Framework FrameworkOf(const RunModel& model) {
 }
 
 bool Trains(const RunModel& model) {
-  return FrameworkOf(model) == Framework::kDataLoader || HasRanks(model) || JobOf(model).world_size.value_or(1) > 1;
+  return FrameworkOf(model) == Framework::kDataLoader || HasRanks(model) || model.target_is_rank ||
+         JobOf(model).world_size.value_or(1) > 1;
 }
 
 // By the first process that has one: the target, unless that is a shell.

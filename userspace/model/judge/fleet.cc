@@ -51,9 +51,11 @@ std::vector<absl::Time> BeginsOf(const std::vector<FleetRow>& rows) {
 
 bool SameHost(const FleetRow& a, const FleetRow& b) { return SameBoot(a, b) || a.path == b.path; }
 
+using Deaths = decltype(Fleet::deaths);
+
 // Of each launcher once, with the first row that has it.
-std::vector<std::pair<size_t, Death>> LauncherDeathsOf(const Fleet& fleet) {
-  std::vector<std::pair<size_t, Death>> deaths;
+Deaths LauncherDeathsOf(const Fleet& fleet) {
+  Deaths deaths;
   for (size_t i = 0; i < fleet.rows.size(); ++i) {
     for (const Death& death : fleet.rows[i].launchers) {
       const bool known = absl::c_any_of(deaths, [&](const auto& other) {
@@ -66,8 +68,7 @@ std::vector<std::pair<size_t, Death>> LauncherDeathsOf(const Fleet& fleet) {
 }
 
 // When the launcher ended that took this process along, by the clock of Fleet::begins. The rank may be recorded apart.
-std::optional<absl::Time> EndOfLauncher(const Fleet& fleet, size_t row, const Death& death,
-                                        const std::vector<std::pair<size_t, Death>>& launchers) {
+std::optional<absl::Time> EndOfLauncher(const Fleet& fleet, size_t row, const Death& death, const Deaths& launchers) {
   if (!death.sent) return std::nullopt;
   for (const auto& [other, launcher] : launchers) {
     if (!SameHost(fleet.rows[row], fleet.rows[other])) continue;
@@ -78,18 +79,21 @@ std::optional<absl::Time> EndOfLauncher(const Fleet& fleet, size_t row, const De
   return std::nullopt;
 }
 
-// Sets Fleet::deaths, and Death::with_launcher of the rows.
-void FindDeaths(Fleet* fleet) {
-  const std::vector<std::pair<size_t, Death>> launchers = LauncherDeathsOf(*fleet);
-  std::vector<std::pair<absl::Time, std::pair<size_t, Death>>> deaths;
+// Sets Fleet::deaths, and Death::with_launcher of the rows. Returns those of launchers.
+Deaths FindDeaths(Fleet* fleet) {
+  Deaths launchers = LauncherDeathsOf(*fleet);
+  std::vector<std::pair<absl::Time, Deaths::value_type>> deaths;
   for (const auto& [row, death] : launchers) deaths.push_back({fleet->begins[row] + death.t, {row, death}});
   for (size_t i = 0; i < fleet->rows.size(); ++i) {
     for (Death& death : fleet->rows[i].deaths) {
-      // A rank that started the others: it is in their rows.
-      const bool listed = absl::c_any_of(launchers, [&](const auto& launcher) {
-        return SameHost(fleet->rows[launcher.first], fleet->rows[i]) && launcher.second.process == death.process;
+      const auto launcher = absl::c_find_if(launchers, [&](const auto& one) {
+        return SameHost(fleet->rows[one.first], fleet->rows[i]) && one.second.process == death.process;
       });
-      if (listed) continue;
+      if (launcher != launchers.end()) {
+        // A rank that started the others: told once, as a rank's.
+        if (launcher->second.of_launcher) *launcher = deaths[launcher - launchers.begin()].second = {i, death};
+        continue;
+      }
       const std::optional<absl::Time> with = EndOfLauncher(*fleet, i, death, launchers);
       if (with) absl::StrAppend(&death.text, ", together with its launcher");
       death.with_launcher = with.has_value();
@@ -99,18 +103,20 @@ void FindDeaths(Fleet* fleet) {
   }
   absl::c_stable_sort(deaths, [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [t, death] : deaths) fleet->deaths.push_back(std::move(death));
+  return launchers;
 }
 
 // `differ`: the clocks of two hosts order nothing.
-std::optional<FirstDeath> FirstDeathOf(const Fleet& fleet, bool differ) {
+std::optional<FirstDeath> FirstDeathOf(const Fleet& fleet, const Deaths& launchers, bool differ) {
   if (fleet.deaths.empty()) return std::nullopt;
   const auto& [row, death] = fleet.deaths.front();
+  const bool launcher = absl::c_linear_search(launchers, fleet.deaths.front());
   FirstDeath first = {.row = row, .death = death};
   std::set<size_t> seen;
   if (!death.of_launcher) seen.insert(row);
   for (const auto& [other, next] : absl::MakeSpan(fleet.deaths).subspan(1)) {
-    first.with_it += death.of_launcher && next.with_launcher;
-    if (death.of_launcher && next.with_launcher) continue;
+    first.with_it += launcher && next.with_launcher;
+    if (launcher && next.with_launcher) continue;
     if (!next.of_launcher && !seen.insert(other).second) continue;
     const absl::Duration later = fleet.begins[other] + next.t - (fleet.begins[row] + death.t);
     first.undecided |= !SameBoot(fleet.rows[row], fleet.rows[other]) && (differ || later < kClocksAgree);
@@ -287,7 +293,7 @@ std::string Sentence(const Fleet& fleet, const std::vector<const FleetRow*>& row
         "): ", first.death.text, ".");
     if (first.with_it > 0)
       absl::StrAppend(&sentence, " ", first.with_it, first.with_it == 1 ? " process" : " processes",
-                      " of its ranks ended together with it.");
+                      launcher ? " of its ranks" : "", " ended together with it.");
     if (first.until_next) {
       const std::string next = WhereOf(fleet.rows[first.next_row], hosts);
       absl::StrAppend(&sentence, " ",
@@ -382,8 +388,7 @@ Fleet FleetOf(std::vector<FleetRow> rows) {
     fleet.notes.push_back(absl::StrCat("These belong to several jobs: ", absl::StrJoin(names, ", "), "."));
   }
   fleet.begins = BeginsOf(fleet.rows);
-  FindDeaths(&fleet);
-  fleet.first = FirstDeathOf(fleet, clocks.differ);
+  fleet.first = FirstDeathOf(fleet, FindDeaths(&fleet), clocks.differ);
   Compare(counted, hosts, &fleet);
   fleet.sentence = Sentence(fleet, counted, hosts);
   return fleet;

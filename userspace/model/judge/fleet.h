@@ -66,7 +66,7 @@ class RanksApart {
   void Add(const Sample& sample);
   // One set for each rank: the processes that are its own. Empty: the run has at most one rank.
   struct Rank {
-    int index = 0;             // its process; of one that was started again, the first
+    int index = 0;             // its process; of one that was started again, the first; 0: the target
     std::vector<bool> others;  // by index: a process of another rank
   };
   std::vector<Rank> Of(const RunModel& model) const;
@@ -74,8 +74,8 @@ class RanksApart {
  private:
   std::vector<int> parents_;  // by index; -1: none
 };
-// What is left of a sample without the processes of other ranks, for a RunModel with `is_part`. What holds for the host
-// stays.
+// What is left of a sample without the processes of other ranks, for a RunModel with `is_part`, and `target_is_rank` if
+// the rank is the target. What holds for the host stays.
 Sample Without(const std::vector<bool>& others, const Sample& sample);
 std::vector<Alert> Without(const std::vector<bool>& others, const std::vector<Alert>& alerts);
 
@@ -100,7 +100,7 @@ struct Fleet {
   // of one host are in the order of the time since boot even if that clock was set.
   std::vector<absl::Time> begins;
   // In order, with the number of the row; of rows that count. A launcher's death is there once, with the first row of
-  // its recording, before those of the processes that ended together with it.
+  // its recording, or its own if it is a rank itself, before those of the processes that ended together with it.
   std::vector<std::pair<size_t, Death>> deaths;
   std::optional<FirstDeath> first;
   std::string sentence;             // what happened, or the worst row

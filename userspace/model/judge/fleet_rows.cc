@@ -3,6 +3,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "model/facts/bad_end.h"
 #include "model/facts/roles.h"
 #include "model/format.h"
 #include "model/judge/fleet.h"
@@ -29,7 +30,7 @@ std::vector<Death> DeathsIn(const RunModel& model, const Findings& findings,
     const bool trainer = process.index == 0 ? !launcher : process.role == Role::kRank;
     if (!process.ended || !(trainer || process.is_worker())) continue;
     const PostMortem& end = findings.EndOf(process);
-    const bool failed = trainer && process.exit && !process.exit->signaled && process.exit->code != 0;
+    const bool failed = trainer && process.exit && TrainerFailed(process);
     const bool together = absl::c_any_of(
         launchers, [&](const LauncherEnd& launcher) { return EndedTogether(process, launcher, findings); });
     if (!end.badly && !failed && !together) continue;
@@ -125,8 +126,7 @@ std::vector<RanksApart::Rank> RanksApart::Of(const RunModel& model) const {
   std::vector<Rank> apart;
   for (size_t number = 0; number < ranks.size(); ++number) {
     Rank rank = {.index = ranks[number].second, .others = std::vector<bool>(parents_.size())};
-    // The target started the other ranks, also where it is one itself.
-    for (size_t index = 1; index < rank_of.size(); ++index)
+    for (size_t index = 0; index < rank_of.size(); ++index)
       rank.others[index] = rank_of[index] >= 0 && rank_of[index] != static_cast<int>(number);
     apart.push_back(std::move(rank));
   }
@@ -136,9 +136,15 @@ std::vector<RanksApart::Rank> RanksApart::Of(const RunModel& model) const {
 Sample Without(const std::vector<bool>& others, const Sample& sample) {
   Sample left = sample;
   const auto other = [&](const auto& row) { return IsOther(others, row.index); };
-  std::erase_if(left.events, other);
+  // A target that is a rank itself started the others: that, and how it ended, holds for them, too; its memory and its
+  // hangs do not.
+  std::erase_if(left.events, [&](const Event& event) {
+    const bool own = event.Is<StartFailed>() || event.Is<ForkHazardSeen>() || event.Is<HangsSeen>();
+    return other(event) && (event.index > 0 || own);
+  });
   std::erase_if(left.processes, other);
   std::erase_if(left.copy_sites, other);
+  std::erase_if(left.growth, other);
   return left;
 }
 

@@ -31,6 +31,7 @@ Event LightningIs(int index) {
 struct Job {
   std::vector<Sample> samples;
   Run whole;
+  std::vector<RanksApart::Rank> ranks;
   Fleet fleet;
   std::string headline;
 
@@ -65,12 +66,13 @@ struct Job {
     }
     headline = Judge(whole).headline.sentence;
     std::vector<FleetRow> rows;
-    for (const RanksApart::Rank& rank : apart.Of(whole.model)) rows.push_back(RowOfRank(rank));
+    ranks = apart.Of(whole.model);
+    for (const RanksApart::Rank& rank : ranks) rows.push_back(RowOfRank(rank));
     REQUIRE(rows.size() == (lightning ? 3 : 2));
     fleet = FleetOf(rows);
   }
   FleetRow RowOfRank(const RanksApart::Rank& rank) const {
-    Run part = {.model = {.is_part = true}};
+    Run part = {.model = {.is_part = true, .target_is_rank = rank.index == 0}};
     for (const Sample& sample : samples) Append(Without(rank.others, sample), &part);
     FleetRow row = RowOf("launcher.json", part, Judge(part), true);
     row.host = "a";
@@ -119,8 +121,15 @@ TEST_CASE("a launcher that is a rank itself is called a trainer, and its death i
                  Exited(1, SIGKILL, kT + 2 * kMs)},
                 true);
   CHECK(job.headline == "The trainer 1000 was killed by SIGKILL from bash (pid 4242), and 1 process with it.");
-  CHECK(job.Order() == std::vector<std::string>{"launcher (1000)", "rank 1 (1001)"});
+  CHECK(job.Order() == std::vector<std::string>{"rank 0 (1000)", "rank 1 (1001)"});
   CHECK_FALSE(job.fleet.deaths[0].second.with_launcher);
+  CHECK_FALSE(job.fleet.deaths[0].second.of_launcher);
+  CHECK(job.fleet.deaths[0].first == 0);
+  CHECK(absl::StartsWith(job.fleet.sentence, "In rank 0, rank 0 (1000) was the first to end badly 5.0 s"));
+  CHECK(absl::StrContains(job.fleet.sentence, "(pid 4242). 1 process ended together with it."));
+  CHECK(
+      absl::EndsWith(job.fleet.sentence, "About rank 0: The trainer 1000 was killed by SIGKILL from bash (pid 4242)."));
+  CHECK(job.fleet.rows[0].members[0].label == "worker of rank 0 (1005)");
   std::vector<Count> ranks;
   std::vector<uint64_t> workers;
   for (const FleetRow& row : job.fleet.rows) {
@@ -145,6 +154,27 @@ TEST_CASE("a launcher that is a rank itself has failed, also if it outlived the 
   CHECK(of({Exited(0, 1 << 8, kT), Exited(1, 1 << 8, kT + kMs)}) ==
         "The trainer 1000 ended with exit 1, before the other ranks ended. "
         "1 of 2 other ranks ended badly: rank 1 (pid 1001) ended with exit 1.");
+}
+
+TEST_CASE("a launcher that is a rank itself has its memory in its own row only") {
+  const Job job({Exited(0, 0, kT)}, true);
+  Sample sample = job.samples[0];
+  sample.events.push_back({.index = 0, .what = HangsSeen{}});
+  sample.copy_sites = {{.index = 0}, {.index = 1}, {.index = 2}};
+  sample.growth = {{.index = 0}, {.index = 1}, {.index = 2}};
+  for (const RanksApart::Rank& rank : job.ranks) {
+    const Sample part = Without(rank.others, sample);
+    REQUIRE(part.copy_sites.size() == 1);
+    CHECK(part.copy_sites[0].index == rank.index);
+    REQUIRE(part.growth.size() == 1);
+    CHECK(part.growth[0].index == rank.index);
+    CHECK(part.processes.size() == 2);
+    CHECK(part.processes[0].index == rank.index);
+    CHECK(part.events.back().Is<HangsSeen>() == (rank.index == 0));
+    CHECK(part.events.front().Is<ProcessStarted>());
+    CHECK(part.events.front().index == 0);
+    CHECK(Without(rank.others, {Alert{.index = 0}}).size() == (rank.index == 0 ? 1 : 0));
+  }
 }
 
 TEST_CASE("a rank that was killed before its launcher comes first, whoever sent both signals") {
@@ -203,6 +233,7 @@ TEST_CASE("ranks that ended badly before their launcher are counted, the first i
   const Job asked({Sent(1, kT, kLauncher, SIGTERM), Exited(1, 1 << 8, kT), Sent(2, kT, kLauncher),
                    Exited(2, SIGKILL, kT), Exited(0, 0, kT + kMs)});
   CHECK_FALSE(absl::StrContains(asked.headline, "ended badly"));
+  CHECK(asked.fleet.deaths.empty());
 }
 
 TEST_CASE("a rank that was recorded apart ended with the launcher of another recording of the same boot") {
