@@ -71,7 +71,7 @@ def check_all(outcomes, **others):
     assert "more than the 2.0 MiB allowed" in said and "more than the 3.0 MiB allowed" in said
     assert "No worker was started" in outcomes["no_worker"].message
     assert "began when workers had memory of their own" in outcomes["late"].message
-    assert "a process failed: " in outcomes["worker_that_failed"].message
+    assert "a process did not end well: " in outcomes["worker_that_failed"].message
     assert "has no unit" in outcomes["no_unit"].message and "takes one size with its unit" in outcomes["no_size"].message
     assert "its own" in outcomes["failure_of_its_own"].message and "cowprof" not in outcomes["failure_of_its_own"].message
     assert "name cowprof_report among the test's arguments" in outcomes["unnamed"].message

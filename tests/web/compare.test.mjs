@@ -138,7 +138,7 @@ test("swapped and removed by keys; then nothing of it is left", async () => {
 
 test("what can't be compared has no verdict: neither words nor colours of the page's own", async () => {
   const [a, b] = makePair();
-  const sentence = "Can't be compared: In b.json, a process failed: worker 7: killed by SIGKILL.";
+  const sentence = "Can't be compared: In b.json, a process did not end well: worker 7: killed by SIGKILL.";
   const figures = makeComparison().figures.map((figure) => ({ ...figure, verdict: null }));
   b.comparisons = [makeComparison({ verdict: null, sentence, prediction: null, notes: [], figures, sees_lines: { a: false, b: false } })];
   await withPage("compare-failed", [a, b], {}, async (page) => {

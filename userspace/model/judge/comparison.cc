@@ -28,7 +28,7 @@ void AddDefects(const RunFigures& run, std::vector<std::string>* out) {
   if (run.start_method == "none") out->push_back(absl::StrCat("No worker was started in ", name, "."));
   if (!run.from_start)
     out->push_back(absl::StrCat(name, " began when workers had memory of their own; record it from the start."));
-  if (!run.death.empty()) out->push_back(absl::StrCat("In ", name, ", a process failed: ", run.death, "."));
+  if (!run.death.empty()) out->push_back(absl::StrCat("In ", name, ", a process did not end well: ", run.death, "."));
   const Losses& losses = run.losses;
   if (losses.events_dropped + losses.processes_dropped + losses.threads_refused + losses.probes_skipped > 0)
     out->push_back(absl::StrCat(name, " lost events: its counts may be too low."));

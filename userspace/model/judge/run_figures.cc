@@ -84,18 +84,19 @@ bool IsMember(const ProcessModel& process) {
   return process.index == 0 || process.is_worker() || process.role == Role::kRank;
 }
 
-// Of the one that ended first.
+// Of the one that ended first. A target that was asked to end counts, too: its figures are cut short.
 std::string DeathIn(const RunModel& model, const Findings& findings) {
   const ProcessModel* first = nullptr;
   for (const ProcessModel& process : model.processes) {
     if (!IsMember(process)) continue;
-    const bool target_failed =
-        process.index == 0 && process.exit && (process.exit->signaled || process.exit->code != 0);
-    const bool failed = target_failed || (process.exit && TrainerFailed(process));
+    const bool failed = process.exit && (TrainerFailed(process) || (process.index == 0 && process.exit->code != 0));
     if (!findings.EndOf(process).badly && !failed) continue;
     if (first == nullptr || process.ended < first->ended) first = &process;
   }
-  return first == nullptr ? "" : absl::StrCat(NameOf(*first, model), ": ", findings.EndOf(*first).text);
+  if (first == nullptr) return "";
+  return absl::StrCat(first->role == Role::kRank ? absl::StrCat(LabelOf(*first, model), " (pid ", first->id.pid, ")")
+                                                 : NameOf(*first, model),
+                      ": ", findings.EndOf(*first).text);
 }
 
 }  // namespace

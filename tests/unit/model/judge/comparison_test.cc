@@ -269,7 +269,7 @@ TEST_CASE("the page of two recordings says what diff says of them, and of the tw
 
   b.death = "worker 7: killed by SIGKILL";
   const auto failed = ComparisonsJson({{a}, {b}, Compare({a}, {b})})[0];
-  CHECK(failed["sentence"] == "Can't be compared: In b.json, a process failed: worker 7: killed by SIGKILL.");
+  CHECK(failed["sentence"] == "Can't be compared: In b.json, a process did not end well: worker 7: killed by SIGKILL.");
   CHECK(failed["verdict"].is_null());
   CHECK(failed["figures"][0]["verdict"].is_null());
   CHECK(failed["sees_lines"]["a"] == false);

@@ -192,6 +192,14 @@ TEST_CASE("the death that stands in the way of a comparison is the first, not th
   const Job job({Sent(4, kT, kStranger), Exited(4, SIGKILL, kT), Exited(1, 1 << 8, kT + absl::Seconds(2))});
   CHECK(FiguresOf("launcher.json", job.whole, Judge(job.whole), true).death ==
         "worker 1004: killed by SIGKILL from bash (pid 4242)");
+  const auto death = [](const std::vector<Event>& ends, bool lightning = false) {
+    const Job job(ends, lightning);
+    return FiguresOf("launcher.json", job.whole, Judge(job.whole), true).death;
+  };
+  CHECK(death({Exited(1, 3 << 8, kT), Exited(0, 1 << 8, kT + kMs)}) == "rank 0 (pid 1001): exit 3");
+  CHECK(death({Exited(1, 3 << 8, kT), Exited(0, 0, kT + kMs)}) == "rank 0 (pid 1001): exit 3");
+  CHECK(death({Exited(0, 130 << 8, kT)}) == "launcher 1000: exit 130");
+  CHECK(death({Exited(0, 1 << 8, kT)}, true) == "trainer 1000: exit 1");
 }
 
 TEST_CASE("ranks that fail after the launcher's death follow it") {
