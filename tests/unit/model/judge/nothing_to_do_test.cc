@@ -111,6 +111,19 @@ TEST_CASE("own memory that is far more than what was copied comes first") {
   CHECK(IdsOf(Recorded(4, 30, 200)) == Ids{"cow-data"});
 }
 
+TEST_CASE("nothing to do: of what workers had before the attach, only what they still had at the peak is theirs") {
+  Run run = Recorded(4, 0, 100);
+  run.estimates = {};
+  for (int index = 1; index <= 4; ++index) {
+    run.model.processes[index].duty.start = StartMethod::kSpawn;
+    run.model.processes[index].before_attach_bytes = 150 << 20;
+  }
+  run.model.workers_peak.before_attach_bytes = 200 << 20;
+  CHECK(absl::StartsWith(HeadlineOf(run),
+                         "Each of 4 workers had 150.0 MiB or more of new memory of its own, 600.0 MiB together, "
+                         "200.0 MiB of it before cowprof attached; "));
+}
+
 TEST_CASE("nothing to do: spawned workers inherit nothing") {
   const auto of = [](int workers, uint64_t fresh, StartMethod start) {
     Run run = Recorded(workers, 0, fresh);
