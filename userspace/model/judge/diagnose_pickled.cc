@@ -166,12 +166,15 @@ bool StartedByMultiprocessing(const Facts& facts) {
   }
 }
 
+bool IsOfUwsgi(const ProcessModel& process) { return process.is_worker() && process.comm == "uwsgi"; }
+
 }  // namespace
 
 // What the other start methods would cost is a figure or nothing.
 std::string SpawnAdvice(const Facts& facts) {
   const bool started = StartedByMultiprocessing(facts);
-  if (facts.from_forkserver || (!started && facts.framework != Framework::kFork)) return "";
+  const bool served = facts.framework != Framework::kFork || absl::c_any_of(facts.model.processes, IsOfUwsgi);
+  if (facts.from_forkserver || (!started && served)) return "";
   const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
   const std::string sentence = seen ? StartMethodsSentence(seen->look) : "";
   if (sentence.empty()) {

@@ -146,7 +146,7 @@ uint64_t CopiedOfMemory(const WorkersPeak& peak) {
 // Spawn and forkserver: nothing is copied, and each worker makes anew what the parent has.
 void AddStartMethods(const Facts& facts, Remedies* out) {
   const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
-  if (!seen || seen->look.root.empty() || !seen->look.held) return;
+  if (!seen || seen->look.root.empty() || !seen->look.held || SpawnAdvice(facts).empty()) return;
   const PickleSize& held = *seen->look.held;
   double inherited = 0, workers = 0;
   for (const auto& [index, fresh] : facts.model.workers_peak.fresh_bytes) {

@@ -105,6 +105,15 @@ TEST_CASE("start methods save what was copied, less what each worker holds", "[r
     for (ProcessModel& process : run.model.processes) process.duty.start = method;
     CHECK(Find(Judge(run).remedies, "spawn") == nullptr);
   }
+  // Servers have no start method to choose.
+  for (const Framework server : {Framework::kGunicorn, Framework::kCelery}) {
+    Run served = Recorded(300, 0, look);
+    for (ProcessModel& process : served.model.processes) process.framework = server;
+    CHECK(Find(Judge(served).remedies, "spawn") == nullptr);
+  }
+  Run uwsgi = Recorded(300, 0, look);
+  for (ProcessModel& process : uwsgi.model.processes) process.comm = "uwsgi";
+  CHECK(Find(Judge(uwsgi).remedies, "spawn") == nullptr);
   look.failures = {{.path = "dataset.logger", .type = "_thread.lock", .confirmed = true}};
   const std::vector<Remedy> failing = Judge(Recorded(300, 0, look)).remedies;
   CHECK(Find(failing, "spawn")->obstacle == "fails at dataset.logger (a _thread.lock)");
