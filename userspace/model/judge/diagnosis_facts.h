@@ -55,9 +55,13 @@ struct Facts {
   }
   // Whose memory the workers inherited.
   const char* Owner() const { return from_forkserver ? "forkserver" : has_ranks ? "trainer" : Target(); }
-  // Where code runs in that process before it forks: `here`, unless it is a forkserver, which runs none of the program.
+  // Where code runs in that process before it forks: `here`, unless it is a forkserver, which runs only what it
+  // preloads.
   const char* BeforeTheFork(const char* here) const {
-    return from_forkserver ? "at the end of the last module that multiprocessing.set_forkserver_preload() names" : here;
+    return from_forkserver
+               ? "at the end of the last module that multiprocessing.set_forkserver_preload() names (Python "
+                 "3.14.1 and later: by default the main module)"
+               : here;
   }
   // Known to have no Python, so nothing of Python is advised.
   bool native() const { return framework == Framework::kNative; }
