@@ -22,16 +22,13 @@ std::string Quoted(const std::string& text) { return absl::StrCat("`", Printable
 // What one recording alone lacks.
 void AddDefects(const RunFigures& run, std::vector<std::string>* out) {
   const std::string name = Printable(run.path);
-  if (!run.complete)
-    out->push_back(
-        absl::StrCat(name, " has no end: it is still being written, or cowprof was killed, or it was cut off."));
+  if (!run.complete) out->push_back(absl::StrCat(name, kHasNoEnd));
   if (run.start_method == "none") out->push_back(absl::StrCat("No worker was started in ", name, "."));
   if (!run.from_start)
     out->push_back(absl::StrCat(name, " began when workers had memory of their own; record it from the start."));
   if (!run.death.empty()) out->push_back(absl::StrCat("In ", name, ", a process did not end well: ", run.death, "."));
   const Losses& losses = run.losses;
-  if (losses.events_dropped + losses.processes_dropped + losses.threads_refused + losses.probes_skipped > 0)
-    out->push_back(absl::StrCat(name, " lost events: its counts may be too low."));
+  if (losses.lost_events() > 0) out->push_back(absl::StrCat(name, " lost events: its counts may be too low."));
   if (losses.records_dropped > 0)
     out->push_back(absl::StrCat(name, " lacks ", Plural(losses.records_dropped, "sample"),
                                 " that could not be written: its peaks may be too low."));

@@ -372,9 +372,7 @@ Fleet FleetOf(std::vector<FleetRow> rows) {
   for (size_t i = 0; i < fleet.rows.size(); ++i) {
     const FleetRow& row = fleet.rows[i];
     jobs.insert(row.job_id);
-    if (!row.complete)
-      fleet.notes.push_back(absl::StrCat("The recording ", Printable(row.path),
-                                         " has no end: still running, killed, or the file was cut off."));
+    if (!row.complete) fleet.notes.push_back(absl::StrCat("The recording ", Printable(row.path), kHasNoEnd));
     if (fleet.repeated[i]) continue;
     counted.push_back(&row);
     fleet.workers += row.workers;

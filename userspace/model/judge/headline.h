@@ -18,6 +18,9 @@ struct Headline {
   bool operator==(const Headline&) const = default;
 };
 
+// Follows what names a recording.
+inline constexpr char kHasNoEnd[] = " has no end: still running, killed, or the file was cut off.";
+
 // `findings` already has its diagnoses.
 Headline HeadlineOf(const Run& run, const Findings& findings);
 // See Findings::verdict; `findings` already has everything else of Detail::kScreen.

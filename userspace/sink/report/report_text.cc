@@ -20,7 +20,6 @@ namespace {
 
 constexpr size_t kWorkerLines = 32;
 constexpr uint64_t kSmallHelper = 1 << 20;  // bytes
-constexpr char kNoEnd[] = "This recording has no end: still running, killed, or the file was cut off.";
 
 std::string CopiedBytes(const ProcessModel& process, uint64_t page_bytes) {
   return process.counts.copies ? HumanBytes(*process.counts.copies * page_bytes) : "-";
@@ -103,7 +102,7 @@ std::string LossesText(const Losses& losses) {
 
 std::vector<std::string> Warnings(const Losses& losses, bool complete) {
   std::vector<std::string> warnings;
-  if (!complete) warnings.push_back(kNoEnd);
+  if (!complete) warnings.push_back(absl::StrCat("This recording", kHasNoEnd));
   const std::string lost = LossesText(losses);
   if (lost.empty()) return warnings;
   const bool counts = losses.lost_events() > 0, peaks = losses.records_dropped > 0;
@@ -158,7 +157,7 @@ std::string ReportText(const RunModel& model, const Findings& findings, bool com
                   "; target: ", Printable(model.info.command), "\n");
   const std::string losses = LossesText(model.losses);
   if (!losses.empty()) absl::StrAppend(&out, "  losses: ", losses, "\n");
-  if (!complete) absl::StrAppend(&out, "  ", kNoEnd, "\n");
+  if (!complete) absl::StrAppend(&out, "  This recording", kHasNoEnd, "\n");
   return out;
 }
 
