@@ -1,6 +1,8 @@
 """A program with more stacks than the recorder has room for keeps the lines of what it does later."""
 import json
 
+import pytest
+
 import harness
 
 WORKLOAD = harness.REPOSITORY / "tests" / "system" / "workloads" / "many_places.py"
@@ -16,10 +18,11 @@ def pages_of(document, function):
     return sum(count for (_, site), count in pages.items() if function in [frames[frame] for frame in sites[site]])
 
 
-def test_new_memory_has_its_line_after_a_thousand_other_places(tmp_path):
+@pytest.mark.parametrize("words", [[], ["forks"]], ids=["recurring", "of processes that ended"])
+def test_new_memory_has_its_line_after_thousands_of_other_places(tmp_path, words):
     path = tmp_path / "run.json"
     with open(tmp_path / "out", "w+") as out:
-        recording = harness.Recording(path, ["--quiet", "--output", path, "--", harness.PYTHON, WORKLOAD], stdout=out)
+        recording = harness.Recording(path, ["--quiet", "--output", path, "--", harness.PYTHON, WORKLOAD, *words], stdout=out)
         assert recording.wait(2 * harness.DEADLINE) == 0, recording.stderr
         out.seek(0)
         said = json.loads(out.read().splitlines()[-1])

@@ -43,7 +43,6 @@ class FakeFaults : public FaultSource {
     const auto found = stacks.find(stack);
     return found == stacks.end() ? std::vector<cowprof_frame>{} : found->second;
   }
-  void ForgetStacks(const absl::flat_hash_set<uint64_t>& known) override { known_stacks = known; }
   absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) override {
     learned.push_back({serial, image, facts});
     return learning_fails ? absl::InternalError("no") : absl::OkStatus();
@@ -61,7 +60,6 @@ class FakeFaults : public FaultSource {
   std::vector<TouchedRegion> regions;
   std::vector<CopySiteRow> copy_sites;
   std::map<uint64_t, std::vector<cowprof_frame>> stacks;
-  absl::flat_hash_set<uint64_t> known_stacks;
   std::vector<Learned> learned;
   std::vector<SiteVerdict> verdicts;
   std::vector<uint32_t> forgotten, unlearned;

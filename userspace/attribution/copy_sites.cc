@@ -70,12 +70,10 @@ int CopySites::GrowthNumberOf(const CopySiteRow& row, const Member& member) {
 void CopySites::Read(const std::vector<CopySiteRow>& rows) {
   absl::flat_hash_map<std::pair<int, int>, CopySiteCount> counts;  // by process and copy site
   absl::flat_hash_map<std::pair<int, int>, GrowthCount> growth;
-  absl::flat_hash_set<uint64_t> stacks;
   for (const CopySiteRow& row : rows) {
     const Member* member = programs_->Find(row.serial);
     if (member == nullptr) continue;
     const int index = member->index;
-    if (row.stack != 0) stacks.insert(row.stack);
     if (row.shape == COWPROF_SHAPE_NEW) {
       const int site = GrowthNumberOf(row, *member);
       GrowthCount& count = growth[{index, site}];
@@ -90,7 +88,6 @@ void CopySites::Read(const std::vector<CopySiteRow>& rows) {
     count.samples += row.samples;
     count.squares += row.squares;
   }
-  faults_->ForgetStacks(stacks);
   for (const auto& [key, count] : counts) {
     if (std::exchange(read_copies_[key], count.copies) != count.copies) changed_[key] = count;
   }

@@ -76,7 +76,6 @@ class BpfFaults : public FaultSource {
   absl::StatusOr<std::vector<CopySiteRow>> PullCopySites() override { return sites_->Pull(); }
   bool TakeNews(bool again) override;
   std::vector<cowprof_frame> ReadStack(uint64_t stack) override { return sites_->ReadStack(stack); }
-  void ForgetStacks(const absl::flat_hash_set<uint64_t>& stacks) override { sites_->ForgetStacks(stacks); }
   absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) override;
   absl::Status LearnMalloc(uint32_t serial, const cowprof_malloc& facts) override;
   void Unlearn(uint32_t serial) override;

@@ -48,8 +48,10 @@ std::string TextIn(const char (&text)[kBytes]) {
 }
 
 // All rows of a hash map. Rows that are added or removed meanwhile may be included or not; all others appear once.
+// `read` may also be bpf_map_lookup_and_delete_batch().
 template <typename Key, typename Value>
-absl::StatusOr<std::vector<std::pair<Key, Value>>> ReadHash(int map, absl::string_view name) {
+absl::StatusOr<std::vector<std::pair<Key, Value>>> ReadHash(
+    int map, absl::string_view name, decltype(bpf_map_lookup_batch)* read = bpf_map_lookup_batch) {
   std::vector<std::pair<Key, Value>> rows;
   constexpr uint32_t kMostAtOnce = 1024;
   const auto keys = std::make_unique_for_overwrite<Key[]>(kMostAtOnce);
@@ -57,8 +59,7 @@ absl::StatusOr<std::vector<std::pair<Key, Value>>> ReadHash(int map, absl::strin
   uint32_t position = 0;  // the kernel's cursor into a hash map is 4 bytes
   for (bool first = true;; first = false) {
     uint32_t count = kMostAtOnce;
-    const int error =
-        bpf_map_lookup_batch(map, first ? nullptr : &position, &position, keys.get(), values.get(), &count, nullptr);
+    const int error = read(map, first ? nullptr : &position, &position, keys.get(), values.get(), &count, nullptr);
     if (error != 0 && error != -ENOENT) return BpfStatus(-error, absl::StrCat("read the table of ", name));
     for (uint32_t i = 0; i < count; ++i) rows.emplace_back(keys[i], values[i]);
     if (error == -ENOENT) return rows;

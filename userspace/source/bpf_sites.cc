@@ -1,21 +1,9 @@
 #include "source/bpf_sites.h"
 
 #include <algorithm>
-
-#include "posix/clock.h"
+#include <utility>
 
 namespace cowprof {
-namespace {
-
-// A thread takes up to 500 samples of copies a second, and 200 of new memory, each of which may bring back a stack.
-constexpr absl::Duration kClearEvery = absl::Seconds(2);
-
-}  // namespace
-
-BpfSites::BpfSites(cowprof_probes& skeleton)
-    : skeleton_(skeleton),
-      copy_stacks_{.map = bpf_map__fd(skeleton.maps.stacks), .room = COWPROF_MAX_STACKS},
-      growth_stacks_{.map = bpf_map__fd(skeleton.maps.growth_stacks), .room = COWPROF_MAX_GROWTH_STACKS} {}
 
 absl::StatusOr<std::vector<CopySiteRow>> BpfSites::Pull() {
   const int map = bpf_map__fd(skeleton_.maps.copy_sites);
@@ -42,33 +30,28 @@ absl::StatusOr<std::vector<CopySiteRow>> BpfSites::Pull() {
     if (ended_.contains(key.serial)) bpf_map_delete_elem(growth_map, &key);
   }
   ended_.clear();
+  TakeStacks();
   return copy_sites;
 }
 
-std::vector<cowprof_frame> BpfSites::ReadStack(uint64_t stack) {
-  cowprof_stack value;
-  for (StackTable* table : {&copy_stacks_, &growth_stacks_}) {
-    if (bpf_map_lookup_elem(table->map, &stack, &value) != 0) continue;
-    ++table->read;
-    return {value.frames, value.frames + std::min<uint32_t>(value.depth, COWPROF_MAX_FRAMES)};
+// After the rows: a row is added after its stack. A sample that is being taken may have its stack here and its row in
+// the next pull.
+void BpfSites::TakeStacks() {
+  earlier_stacks_ = std::exchange(stacks_, {});
+  for (const bpf_map* table : {skeleton_.maps.stacks, skeleton_.maps.growth_stacks}) {
+    const auto rows = ReadHash<uint64_t, cowprof_stack>(bpf_map__fd(table), "stacks", bpf_map_lookup_and_delete_batch);
+    if (!rows.ok()) continue;  // those that were not taken stay for the next pull
+    for (const auto& [key, stack] : *rows) {
+      stacks_.try_emplace(key, stack.frames, stack.frames + std::min<uint32_t>(stack.depth, COWPROF_MAX_FRAMES));
+    }
   }
-  return {};
 }
 
-void BpfSites::ForgetStacks(const absl::flat_hash_set<uint64_t>& stacks) {
-  const absl::Duration now = ReadClock(CLOCK_MONOTONIC);
-  for (StackTable* table : {&copy_stacks_, &growth_stacks_}) {
-    table->told.insert(stacks.begin(), stacks.end());
-    if (table->told.empty() || (table->read < table->room / 4 && now < table->next)) continue;
-    const auto rows = ReadHash<uint64_t, cowprof_stack>(table->map, "stacks");
-    if (!rows.ok()) continue;
-    for (const auto& [key, unused] : *rows) {
-      if (table->told.contains(key)) bpf_map_delete_elem(table->map, &key);
-    }
-    table->told.clear();
-    table->read = 0;
-    table->next = now + kClearEvery;
+std::vector<cowprof_frame> BpfSites::ReadStack(uint64_t stack) const {
+  for (const auto* stacks : {&stacks_, &earlier_stacks_}) {
+    if (const auto found = stacks->find(stack); found != stacks->end()) return found->second;
   }
+  return {};
 }
 
 }  // namespace cowprof

@@ -148,13 +148,11 @@ class FaultSource {
   virtual absl::StatusOr<std::vector<TouchedRegion>> PullRegions() = 0;
   // Of living processes, and once more of those that ended.
   virtual absl::StatusOr<std::vector<CopySiteRow>> PullCopySites() = 0;
-  // Whether PullCopySites() has new rows, or a process called exec, since the last call with `again`, which also asks
-  // to be woken up for the next.
+  // Whether PullCopySites() has new rows, or a process called exec, since the last call with
+  // `again`, which also asks to be woken up for the next.
   virtual bool TakeNews(bool again) = 0;
-  // Innermost first; empty: not there (any more).
+  // Of a row that is new in the last PullCopySites() or the one before. Innermost first; empty: not there (any more).
   virtual std::vector<cowprof_frame> ReadStack(uint64_t stack) = 0;
-  // These are known, and may make room for others.
-  virtual void ForgetStacks(const absl::flat_hash_set<uint64_t>& /*stacks*/) {}
   // From now on `serial` and what it forks are read by `facts`, until it calls exec.
   virtual absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) = 0;
   // The same of its malloc: children that are forked from now on have their parent's free memory noted at the fork.

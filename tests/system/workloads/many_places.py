@@ -1,12 +1,16 @@
-"""A program that touches new memory in more places than the recorder has room for, twice each, and then most of it in a new one.
+"""A program that touches new memory in more places than the recorder has room for, and then most of it in a new one.
 
-many_places.py prints one line of JSON: the pages that hoard() touched. A place is a stack: which of two calls each level was reached by.
+many_places.py: each place twice, in one process. many_places.py forks: each place once, in a child that ends soon.
+Prints one line of JSON: the pages that hoard() touched. A place is a stack: which of two calls each level was reached by.
 """
 import json
 import mmap
+import os
+import sys
 import time
 
-LEVELS, PLACES = 11, 1100  # the recorder has room for 1,024 stacks of new memory
+LEVELS, PLACES = 12, 1100  # the recorder has room for 1,024 stacks of new memory
+PLACES_OF_CHILD, CHILDREN = 64, 64
 TOUCHED, HOARDED = 2100, 51_200  # pages; at least one in 2,046 is sampled
 SETTLE, PAUSE = 1.0, 0.004  # seconds: until the recorder knows the program; between places
 
@@ -33,12 +37,28 @@ def hoard():
     return area
 
 
+def visit_each(area, numbers):
+    for number in numbers:
+        visit(area, LEVELS, number)
+        time.sleep(PAUSE)
+
+
+def visit_in_children(area):
+    for first in range(0, CHILDREN * PLACES_OF_CHILD, PLACES_OF_CHILD):
+        child = os.fork()
+        if child == 0:
+            visit_each(area, range(first, first + PLACES_OF_CHILD))
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
 def main():
     area = new_area(TOUCHED)
     time.sleep(SETTLE)
-    for number in 2 * [*range(PLACES)]:
-        visit(area, LEVELS, number)
-        time.sleep(PAUSE)
+    if sys.argv[1:] == ["forks"]:
+        visit_in_children(area)
+    else:
+        visit_each(area, 2 * [*range(PLACES)])
     held = hoard()
     time.sleep(SETTLE)
     print(json.dumps({"event": "done", "hoarded": HOARDED}), flush=True)

@@ -224,22 +224,6 @@ TEST_CASE("attribution: places of a process that ended are still told, once") {
   CHECK(setting.ToldCopySites() == Sample{});
 }
 
-// A stack is back in the source's table with each sample, for as long as its row is.
-TEST_CASE("attribution: stacks of all rows that were read make room each time, those of strangers never") {
-  Child child;
-  Setting setting;
-  setting.Follow(1, child.pid());
-  setting.faults.copy_sites = {{.serial = 1, .image = 1, .shape = COWPROF_SHAPE_OUTSIDE, .stack = 42, .copies = 10},
-                               {.serial = 1, .image = 1, .shape = COWPROF_SHAPE_NEW, .stack = 43, .copies = 10},
-                               {.serial = 1, .image = 1, .shape = COWPROF_SHAPE_NEW, .stack = 0, .copies = 10},
-                               {.serial = 7, .image = 1, .shape = COWPROF_SHAPE_NEW, .stack = 44, .copies = 10}};
-  for (int round = 0; round < 2; ++round) {
-    setting.faults.known_stacks.clear();
-    setting.ReadCopySites();
-    CHECK(setting.faults.known_stacks == absl::flat_hash_set<uint64_t>{42, 43});
-  }
-}
-
 TEST_CASE("attribution: places that could not be pulled are told the next time") {
   Child child;
   Setting setting;
