@@ -30,12 +30,17 @@ enum {
 };
 
 // Stores the thread's stack, which has this hash, in a table; returns the key there, or 0: no room.
-static __always_inline __u64 keep_stack(struct thread_state *state, __u64 hash, void *table)
+// `kept`, if not NULL, counts those put into the growth stacks; news once they fill half of them.
+static __always_inline __u64 keep_stack(struct thread_state *state, __u64 hash, void *table,
+					__u32 *kept)
 {
-	return bpf_map_lookup_elem(table, &hash) ||
-			       !bpf_map_update_elem(table, &hash, &state->stack, BPF_ANY) ?
-		       hash :
-		       0;
+	if (bpf_map_lookup_elem(table, &hash))
+		return hash;
+	if (bpf_map_update_elem(table, &hash, &state->stack, BPF_ANY))
+		return 0;
+	if (kept && __sync_fetch_and_add(kept, 1) == COWPROF_MAX_GROWTH_STACKS / 2)
+		announce_news();
+	return hash;
 }
 
 // Whether it has a row.
@@ -98,7 +103,7 @@ static __noinline int sample_copy_site(struct thread_state *state)
 	}
 	hash = walk_frames();
 	if (hash)
-		key.stack = keep_stack(state, hash, &stacks);
+		key.stack = keep_stack(state, hash, &stacks, 0);
 	if (add_copy_site(&key, copies) && hash && !key.stack) // counted, but without a line
 		__sync_fetch_and_add(&losses.place_rows_dropped, copies);
 	plan_next_sample(state);

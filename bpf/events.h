@@ -44,7 +44,7 @@ static void submit(void *event, int wake)
 int news; // announced; cleared by user space
 
 // Names must be read while the process exists: wakes user space for the first place or program it
-// does not know.
+// does not know, and when the table of growth stacks is half full.
 static void announce_news(void)
 {
 	struct cowprof_process_id nobody = {};

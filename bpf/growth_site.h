@@ -18,6 +18,8 @@ struct {
 	__type(value, struct cowprof_stack);
 } growth_stacks SEC(".maps");
 
+__u32 growth_stacks_kept; // since user space took them; reset by it
+
 enum {
 	GROWTH_GAP_NS = 5000000,
 	LONGEST_GROWTH_PERIOD = 512, // pages; at most twice as many have no sample yet
@@ -69,7 +71,7 @@ static __noinline int sample_growth(struct thread_state *state)
 		return 0;
 	hash = walk_frames();
 	if (hash)
-		key.stack = keep_stack(state, hash, &growth_stacks);
+		key.stack = keep_stack(state, hash, &growth_stacks, &growth_stacks_kept);
 	if (!add_growth(&key, pages) || (hash && !key.stack))
 		__sync_fetch_and_add(&losses.growth_dropped, pages);
 	return 0;

@@ -38,6 +38,7 @@ absl::StatusOr<std::vector<CopySiteRow>> BpfSites::Pull() {
 // the next pull.
 void BpfSites::TakeStacks() {
   earlier_stacks_ = std::exchange(stacks_, {});
+  skeleton_.bss->growth_stacks_kept = 0;
   for (const bpf_map* table : {skeleton_.maps.stacks, skeleton_.maps.growth_stacks}) {
     const auto rows = ReadHash<uint64_t, cowprof_stack>(bpf_map__fd(table), "stacks", bpf_map_lookup_and_delete_batch);
     if (!rows.ok()) continue;  // those that were not taken stay for the next pull

@@ -148,7 +148,7 @@ class FaultSource {
   virtual absl::StatusOr<std::vector<TouchedRegion>> PullRegions() = 0;
   // Of living processes, and once more of those that ended.
   virtual absl::StatusOr<std::vector<CopySiteRow>> PullCopySites() = 0;
-  // Whether PullCopySites() has new rows, or a process called exec, since the last call with
+  // Whether PullCopySites() has new rows or many new stacks, or a process called exec, since the last call with
   // `again`, which also asks to be woken up for the next.
   virtual bool TakeNews(bool again) = 0;
   // Of a row that is new in the last PullCopySites() or the one before. Innermost first; empty: not there (any more).
