@@ -44,7 +44,7 @@ std::string WhatIsMissing(bool refusal) {
   if (geteuid() != 0 && (held & SetOf({CAP_DAC_READ_SEARCH})) == 0) missing.push_back("CAP_DAC_READ_SEARCH");
   const Caller caller = ReadCaller();
   if (missing.empty() && !caller.host_users)
-    return "; cowprof's capabilities are those of its own user namespace: run cowprof as root on the host";
+    return "; cowprof's capabilities apply to its own user namespace only: run cowprof as root on the host";
   if (missing.empty()) {
     return absl::StrCat("; the capabilities are there, so something else forbids it, such as AppArmor or SELinux",
                         caller.container == Container::kNone ? "" : ": run cowprof on the host");

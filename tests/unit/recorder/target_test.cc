@@ -1,9 +1,11 @@
 // Which processes can't be recorded, and which programs can't be started.
 #include "recorder/target.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -13,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "fixture_tree.h"
+#include "skip.h"
 
 namespace cowprof {
 
@@ -48,6 +51,29 @@ TEST_CASE("live: the number of a thread is refused with that of its process") {
   }).join();
   CHECK(absl::IsNotFound(refused));
   CHECK(absl::StrContains(refused.message(), absl::StrCat(thread, " is a thread of process ", getpid())));
+}
+
+TEST_CASE("live: all capabilities of another user namespace don't blame AppArmor or SELinux") {
+  int said[2];
+  REQUIRE(pipe(said) == 0);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    if (unshare(CLONE_NEWUSER) != 0) _exit(1);
+    const std::string refused(CheckTarget(ProcFs(), getppid()).message());
+    _exit(write(said[1], refused.data(), refused.size()) == static_cast<ssize_t>(refused.size()) ? 0 : 2);
+  }
+  close(said[1]);
+  char text[1024];
+  const ssize_t bytes = read(said[0], text, sizeof(text));
+  close(said[0]);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  if (Lacks("user namespaces", !WIFEXITED(status) || WEXITSTATUS(status) != 1, "unshare() fails")) return;
+  REQUIRE((status == 0 && bytes > 0));
+  const std::string refused(text, bytes);
+  CHECK(absl::StrContains(refused, "its own user namespace only: run cowprof as root on the host"));
+  CHECK_FALSE(absl::StrContains(refused, "SELinux"));
 }
 
 TEST_CASE("the remedy against Yama is one that helps") {
