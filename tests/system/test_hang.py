@@ -1,11 +1,12 @@
 """`cowprof hang` against children that really hang, and against waits that are none; the workload's watchdog decides which are."""
 import subprocess
+import sys
 
 import pytest
 
 import hang_table
 import harness
-from conftest import version_or_skip
+from conftest import needs, version_or_skip
 
 # An RLock's owner is known by its ident, which glibc gives to the child's next thread, too; a Lock keeps no owner, and the idle thread
 # beside it might release it: then nothing is said.
@@ -71,3 +72,24 @@ def test_holder_is_the_parents_thread_with_its_stack():
 def test_no_such_process():
     run = subprocess.run([harness.COWPROF, "hang", "4194304"], capture_output=True, text=True)
     assert run.returncode == 4 and "no process 4194304" in run.stderr
+
+
+MANY_THREADS = """
+import sys, threading
+threading.stack_size(64 << 10)
+for _ in range(4200): threading.Thread(target=threading.Event().wait, daemon=True).start()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_nothing_to_look_at_is_no_proof_that_nothing_hangs():
+    process = subprocess.Popen([sys.executable, "-c", MANY_THREADS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        needs("4,200 threads", process.stdout.readline() == b"ready\n", "the program can't start them")
+        for options in [], ["--json"]:
+            run = subprocess.run([harness.COWPROF, "hang", *options, str(process.pid)], capture_output=True, text=True)
+            assert run.returncode == 5 and run.stdout == "" and "more than 4096 threads" in run.stderr, run
+    finally:
+        process.kill()
+        process.communicate()

@@ -66,6 +66,17 @@ std::string PythonsNotReadText(const std::map<std::string, std::vector<pid_t>>& 
   return out;
 }
 
+int FailWithoutALook(const ProcFs& proc, pid_t pid) {
+  const absl::Status target = ReadThreadWaits(proc, pid).status();
+  if (absl::IsNotFound(target)) return Fail(kNoProcess, absl::StrCat("process ", pid, " has just ended"));
+  const std::string refusal = absl::StrCat("can't see what the threads of process ", pid, " wait for");
+  if (absl::IsPermissionDenied(target)) {
+    return Fail(kNoProcess, absl::StrCat(refusal, " (/proc/PID/task/TID/syscall); ",
+                                         RightsRemedy(ReadCaller(), {"CAP_SYS_PTRACE"})));
+  }
+  return Fail(kHostCannot, absl::StrCat(refusal, ": ", target.ok() ? "look again" : target.message()));
+}
+
 }  // namespace
 
 int FindHang(const Options& options) {
@@ -74,18 +85,7 @@ int FindHang(const Options& options) {
   if (absl::Status status = CheckTarget(proc, options.pid); !status.ok()) return Fail(kNoProcess, status.message());
   const std::vector<pid_t> family = FamilyOf(proc, options.pid);
   const ThreadsLook before = LookAtThreads(proc, family);
-  if (before.processes.empty()) {
-    const absl::Status target = ReadThreadWaits(proc, options.pid).status();
-    if (absl::IsUnimplemented(target) || absl::IsResourceExhausted(target)) {
-      return Fail(kHostCannot,
-                  absl::StrCat("can't see what the threads of process ", options.pid, " wait for: ", target.message()));
-    }
-  }
-  if (before.processes.empty() && before.not_looked_at.empty()) {
-    return Fail(kNoProcess, absl::StrCat("can't see what the threads of process ", options.pid,
-                                         " wait for (/proc/PID/task/TID/syscall); ",
-                                         RightsRemedy(ReadCaller(), {"CAP_SYS_PTRACE"})));
-  }
+  if (before.processes.empty()) return FailWithoutALook(proc, options.pid);
   absl::SleepFor(kBetweenLooks);
   ElfCache elf_cache;
   const std::vector<Hang> hangs = FindHangs(proc, family, before, &elf_cache);
