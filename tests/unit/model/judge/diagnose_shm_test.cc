@@ -96,6 +96,23 @@ TEST_CASE("files can run out before bytes") {
   CHECK(DiagnosesOf(run)[0].advice[0] == "Allow more files: mount -o remount,nr_inodes=2048 /dev/shm.");
 }
 
+TEST_CASE("a file that no process uses may be removed, if all could be looked at") {
+  ShmSegment file = Left("vllm_offload_7.mmap", 50, 2);
+  file.kind = SegmentKind::kFile;
+  const auto advice = [&](uint64_t unreadable) {
+    Sample sample = Tree({Mount(64)});
+    sample.shm = Look({file, Torch(1, 14)});
+    sample.shm->unreadable = unreadable;
+    return DiagnosesOf(Of({sample}))[0].advice[0];
+  };
+  CHECK(
+      advice(0) ==
+      "Remove vllm_offload_7.mmap from /dev/shm if nobody needs it: 50.0 MiB that no process that cowprof can see uses.");
+  CHECK(absl::StartsWith(advice(1), "Make it larger: "));
+  file.opened_by = {4711};
+  CHECK(absl::StartsWith(advice(0), "Make it larger: "));
+}
+
 TEST_CASE("files that lie there on purpose are not near full, unless it fills further") {
   ShmSegment file = Left("train.npy", 54, 2);
   file.kind = SegmentKind::kFile;
