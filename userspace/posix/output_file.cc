@@ -70,9 +70,9 @@ bool IsBeingWritten(const OutputPlace& place) {
 }
 
 absl::Status BeingWrittenError(const OutputPlace& place) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("create ", place.path, ": another recording is being written to it; wait for its end, or choose ",
-                   "another file with ", place.style.flag));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "create ", place.path, ": another recording is being written to it; wait for its end, choose another ",
+      "file with ", place.style.flag, ", or, if its host has crashed (NFS may keep the lock), move the file away"));
 }
 
 absl::StatusOr<Fd> WriteAside(const OutputPlace& place, absl::string_view bytes) {

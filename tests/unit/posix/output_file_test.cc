@@ -94,6 +94,7 @@ TEST_CASE("a recording that is still being written is refused and left alone") {
     CHECK(status.code() == absl::StatusCode::kFailedPrecondition);
     CHECK(absl::StrContains(status.message(), path + ": another recording is being written to it"));
     CHECK(absl::StrContains(status.message(), "--output"));
+    CHECK(absl::StrContains(status.message(), "move the file away"));
     CHECK(ReadWhole(path) == "first");
     CHECK(ReadWhole(path + ".old") == "before");
     CHECK(FilesIn(tree.root()) == 2);
