@@ -47,7 +47,7 @@ class FakeFaults : public FaultSource {
     learned.push_back({serial, image, facts});
     return learning_fails ? absl::InternalError("no") : absl::OkStatus();
   }
-  void Unlearn(uint32_t serial) override { unlearned.push_back(serial); }
+  void Unlearn(uint32_t serial, bool) override { unlearned.push_back(serial); }
   void ForgetImage(uint32_t image) override { forgotten.push_back(image); }
   absl::Status TrustSites(const std::vector<SiteVerdict>& told) override {
     verdicts.insert(verdicts.end(), told.begin(), told.end());

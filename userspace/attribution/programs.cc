@@ -19,7 +19,11 @@ void Programs::Add(const FollowedProcess& process, int index, bool inherits) {
     member.program = members_.at(parent->second).program;
     // A child inherits its parent's image in the probes, but only if that was learned before the fork.
     member.taught = process.image == member.program->image();
-    if (process.exited_ns == 0) member.program->memory().Add(member.id);
+    if (process.exited_ns == 0) {
+      member.program->memory().Add(member.id);
+      // Its parent was taught the program from before its exec, and has forked since.
+      if (process.image != 0 && !member.taught) faults_->Unlearn(process.serial, /*living=*/true);
+    }
   } else {
     Start(&member, /*starting=*/false);
   }
@@ -32,7 +36,7 @@ void Programs::Exec(const ProcessId& id) {
   if (serial == serials_.end()) return;
   Member& member = members_.at(serial->second);
   member.program->memory().Remove(id);
-  if (member.taught || member.malloc_taught) faults_->Unlearn(member.serial);
+  if (member.taught || member.malloc_taught) faults_->Unlearn(member.serial, /*living=*/false);
   if (member.taught) member.earlier.push_back(member.program);
   if (member.earlier.size() > kMostEarlier) member.earlier.erase(member.earlier.begin());
   Start(&member, /*starting=*/true);

@@ -78,7 +78,7 @@ class BpfFaults : public FaultSource {
   std::vector<cowprof_frame> ReadStack(uint64_t stack) override { return sites_->ReadStack(stack); }
   absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) override;
   absl::Status LearnMalloc(uint32_t serial, const cowprof_malloc& facts) override;
-  void Unlearn(uint32_t serial) override;
+  void Unlearn(uint32_t serial, bool living) override;
   void ForgetImage(uint32_t image) override { bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.images), &image); }
   absl::Status TrustSites(const std::vector<SiteVerdict>& verdicts) override;
   void LogPages(bool on) override { skeleton_->bss->log_pages = on; }
@@ -359,11 +359,12 @@ absl::Status BpfFaults::LearnMalloc(uint32_t serial, const cowprof_malloc& facts
 }
 
 // An image that is still there came after the exec, which deletes it. The probes may have taken it over already, so it
-// is overwritten with "unknown". A process that has ended gets no row.
-void BpfFaults::Unlearn(uint32_t serial) {
+// is overwritten with "unknown". An inherited one has no row here yet. A process that has ended gets none.
+void BpfFaults::Unlearn(uint32_t serial, bool living) {
   const uint32_t unknown = 0;
   bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.mallocs), &serial);
-  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.learned_images), &serial, &unknown, BPF_EXIST) == 0)
+  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.learned_images), &serial, &unknown,
+                          living ? BPF_ANY : BPF_EXIST) == 0)
     __atomic_add_fetch(&skeleton_->bss->images_learned, 1, __ATOMIC_RELEASE);
 }
 

@@ -157,8 +157,9 @@ class FaultSource {
   virtual absl::Status LearnImage(uint32_t serial, uint32_t image, const cowprof_image& facts) = 0;
   // The same of its malloc: children that are forked from now on have their parent's free memory noted at the fork.
   virtual absl::Status LearnMalloc(uint32_t /*serial*/, const cowprof_malloc& /*facts*/) { return absl::OkStatus(); }
-  // The process has called exec, perhaps before it was taught the program that it ran until then.
-  virtual void Unlearn(uint32_t /*serial*/) {}
+  // The process does not run what it was taught last: it has called exec, perhaps before it was taught, or inherited
+  // that from a parent that had. `living`: it has not ended.
+  virtual void Unlearn(uint32_t /*serial*/, bool /*living*/) {}
   virtual void ForgetImage(uint32_t image) = 0;  // no process runs it any more
   virtual absl::Status TrustSites(const std::vector<SiteVerdict>& verdicts) = 0;
   virtual void LogPages(bool on) = 0;

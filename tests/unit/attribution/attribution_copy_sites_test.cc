@@ -397,7 +397,13 @@ TEST_CASE("attribution: an exec takes back what the probes were taught of the pr
   setting.programs.Exec(setting.Find(1).id);
   CHECK(setting.faults.unlearned == std::vector<uint32_t>{1});
   setting.Learn();
-  CHECK(setting.faults.learned.size() == 2);
+  REQUIRE(setting.faults.learned.size() == 2);
+  // And from what was forked with it since.
+  setting.Follow(2, python.number(1), 1, setting.faults.learned[0].image);
+  CHECK(setting.faults.unlearned == std::vector<uint32_t>{1, 2});
+  setting.Follow(3, python.number(1), 1, setting.faults.learned[1].image);
+  setting.Follow(4, python.number(1), 1);
+  CHECK(setting.faults.unlearned.size() == 2);
 }
 
 TEST_CASE("attribution: a pid that was handed out again is not read") {
