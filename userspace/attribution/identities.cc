@@ -190,7 +190,7 @@ void Identities::LookAtEnvironment(const Member& member, absl::Duration now, Sam
     state.environment.emplace(address);
   }
   const std::optional<JobVariables> variables = state.environment->ReadChanged(member.program->MemoryOf(member.id.pid));
-  if (variables) TellRank(member, RankFactsOf(*variables), now, sample);
+  if (variables) TellRank(member, RankFactsOf(*variables, state.rank), now, sample);
 }
 
 // Without an event a process has its parent's rank.

@@ -106,7 +106,7 @@ JobVariables ParseEnvironment(absl::string_view text) {
   return variables;
 }
 
-RankFacts RankFactsOf(const JobVariables& variables) {
+RankFacts RankFactsOf(const JobVariables& variables, const RankFacts& before) {
   const std::optional<RankFacts> lightning = OfLightning(variables);
   RankFacts facts = {.job_id = JobIdOf(variables)};
   for (const Launcher& launcher : kLaunchers) {
@@ -114,9 +114,11 @@ RankFacts RankFactsOf(const JobVariables& variables) {
     if (!rank || *rank >= kMostRanks || (world_size && *rank >= *world_size)) continue;
     const Count local_rank = NumberOf(variables, launcher.local_rank);
     // A task of Slurm or MPI in which Lightning starts a process for each GPU: all of them have the task's number.
-    const bool of_task =
-        lightning && !(world_size && lightning->world_size == world_size && lightning->local_rank == local_rank);
-    if (of_task) continue;
+    // A script may also pass on the numbers of its own task.
+    const bool same =
+        lightning && lightning->local_rank == local_rank &&
+        (lightning->world_size ? lightning->world_size == world_size : before.source != RankSource::kLightning);
+    if (lightning && !same) continue;
     facts.source = launcher.source;
     facts.rank = rank;
     facts.local_rank = local_rank;

@@ -27,8 +27,9 @@ JobVariables ParseEnvironment(absl::string_view text);
 
 // A rank is a number below a million, and below the size of the job where that is known; otherwise it is not taken for
 // one. Takes all numbers from one launcher. Of a process that Lightning's own launcher started on another host than the
-// first, only the local rank is known.
-RankFacts RankFactsOf(const JobVariables& variables);
+// first, only the local rank is known. `before`: what the process was; at the end of a training Lightning removes
+// WORLD_SIZE, and what is left looks like a script's.
+RankFacts RankFactsOf(const JobVariables& variables, const RankFacts& before = {});
 
 }  // namespace cowprof
 

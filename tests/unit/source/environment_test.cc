@@ -6,10 +6,10 @@
 namespace cowprof {
 namespace {
 
-RankFacts Facts(std::vector<std::string> variables) {
+RankFacts Facts(std::vector<std::string> variables, const RankFacts& before = {}) {
   std::string text;
   for (const std::string& variable : variables) text += variable + '\0';
-  return RankFactsOf(ParseEnvironment(text));
+  return RankFactsOf(ParseEnvironment(text), before);
 }
 
 }  // namespace
@@ -61,6 +61,14 @@ TEST_CASE("environment: Lightning's ranks below one task of Slurm, MPI or Kubern
   // A script that passes the task's own numbers on.
   CHECK(Facts({"SLURM_PROCID=5", "SLURM_LOCALID=1", "SLURM_NTASKS=8", "LOCAL_RANK=1", "WORLD_SIZE=8"}) ==
         RankFacts{RankSource::kSlurm, 5u, 1u, 8u, ""});
+  const std::vector<std::string> passed_on = {"SLURM_PROCID=4", "SLURM_LOCALID=0", "SLURM_NTASKS=8", "NODE_RANK=1",
+                                              "LOCAL_RANK=0"};
+  CHECK(Facts(passed_on) == RankFacts{RankSource::kSlurm, 4u, 0u, 8u, ""});
+  // The same of a process that was one of Lightning's: its training has ended.
+  const RankFacts before = {RankSource::kLightning, {}, 0u, 16u, ""};
+  CHECK(Facts(passed_on, before) == RankFacts{RankSource::kLightning, {}, 0u, {}, ""});
+  CHECK(Facts({"SLURM_PROCID=0", "SLURM_LOCALID=0", "SLURM_NTASKS=1", "NODE_RANK=0", "LOCAL_RANK=2"}) ==
+        RankFacts{RankSource::kLightning, 2u, 2u, {}, ""});
 }
 
 TEST_CASE("environment: what does not name a rank") {
