@@ -185,7 +185,7 @@ void Identities::LookAtEnvironment(const Member& member, absl::Duration now, Sam
   State& state = states_.at(member.serial);
   if (!IsReadable(member)) return;
   if (!state.environment) {
-    const uint64_t address = member.program->EnvironAddress();
+    const uint64_t address = member.program->EnvironAddress(member.id.pid);
     if (address == 0) return;
     state.environment.emplace(address);
   }

@@ -203,10 +203,10 @@ bool Program::IsCollecting(pid_t pid) const {
   return address != 0 && ReadValue<uint32_t>(memory_.Of(pid), address) == 1;
 }
 
-uint64_t Program::EnvironAddress() {
+uint64_t Program::EnvironAddress(pid_t pid) {
   if (environ_address_ == 0 && environ_looks_ < kMostEnvironLooks) {
     ++environ_looks_;
-    environ_address_ = FindEnviron(proc_, memory_.first(), elf_cache_);
+    environ_address_ = FindEnviron(proc_, pid, elf_cache_);
   }
   return environ_address_;
 }

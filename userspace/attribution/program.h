@@ -86,8 +86,8 @@ class Program {
   bool IsCollecting(pid_t pid) const;  // false if unknown
   // The memory of that process alone, where another of its lineage may have something else.
   ProcessMemory MemoryOf(pid_t pid) const { return memory_.Of(pid); }
-  // Where the processes of the lineage have their variable `environ`; 0 if unknown.
-  uint64_t EnvironAddress();
+  // Where the processes of the lineage have their variable `environ`, looked for in `pid`; 0 if unknown.
+  uint64_t EnvironAddress(pid_t pid);
 
   // What the comparison of pages of objects needs; nullopt if heads of objects can't be recognized.
   std::optional<HeadLayout> Heads() const;

@@ -7,15 +7,14 @@
 
 namespace cowprof {
 
-TEST_CASE("program: where environ is, is asked again if the first process has just ended") {
+TEST_CASE("program: where environ is, is asked again if a process has just ended, and found beside one") {
   ElfCache elf_cache;
   Program program(/*image=*/1, ProcFs(), &elf_cache, /*starting=*/false);
   const ProcessId ended = {.pid = 0x7fffffff};
   program.memory().Add(ended);
-  CHECK(program.EnvironAddress() == 0);
-  program.memory().Remove(ended);
+  CHECK(program.EnvironAddress(ended.pid) == 0);
   program.memory().Add({.pid = getpid()});
-  CHECK(program.EnvironAddress() != 0);
+  CHECK(program.EnvironAddress(getpid()) != 0);
 }
 
 }  // namespace cowprof
