@@ -105,16 +105,16 @@ class Answers {
   // Open pages ask again after a poll interval. While none has got the rest, all of them may be slow.
   absl::Duration leave_at() const {
     if (!ended() || heard_at_ < ended_at_ - kOpenFor) return ended_at_;
-    return std::max(ended_at_, heard_at_) + (gave_rest_ ? 1.5 * page_->poll_interval() : kFarewellTime);
+    const bool gave_rest = rest_at_ != -absl::InfiniteDuration();
+    return std::max({ended_at_, heard_at_, rest_at_}) + (gave_rest ? 1.5 * page_->poll_interval() : kFarewellTime);
   }
 
  private:
   void AddData(const std::string& known_version, HttpAnswer* answer) {
-    if (ended())
-      gave_rest_ = true;
-    else
-      Heard();
+    if (!ended()) Heard();
     const LivePage::Data& data = page_->Latest();
+    // Making it may take seconds, in which others wait.
+    if (ended() && rest_at_ == -absl::InfiniteDuration()) rest_at_ = BootTime();
     const std::string version = absl::StrCat("\"", data.version, "\"");
     answer->headers.insert(
         answer->headers.end(),
@@ -130,7 +130,7 @@ class Answers {
   std::string policy_;
   LivePage* page_;
   absl::Duration heard_at_ = -absl::InfiniteDuration(), ended_at_ = absl::InfiniteDuration();
-  bool gave_rest_ = false;  // to any page
+  absl::Duration rest_at_ = -absl::InfiniteDuration();  // when the first page was given the rest
 };
 
 // Runs until the recording has ended and open pages have had time to fetch the rest. `of_page`: the server of
