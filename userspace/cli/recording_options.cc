@@ -65,7 +65,7 @@ void AddWithout(CLI::App* app, Options* options) {
   app->add_option(
          "--without", options->without,
          "Leave this out: a rung that doctor lists; or causes, stacks, start-methods, hangs; or faults, copies, "
-         "follow, signals, which leaves out the best rung that provides it; repeatable")
+         "follow, signals, taken from the best rung that provides it; repeatable")
       ->type_name("CAPABILITY")
       ->allow_extra_args(false)
       ->group(kHow);
