@@ -132,7 +132,7 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   for (Diagnosis& diagnosis : found) {
     const bool freezes = diagnosis.id == "cow-gc-header" ||  // or has ProcessPoolExecutor's initializer
                          (diagnosis.id == "gc-disabled" && facts.framework == Framework::kExecutor);
-    // Nothing that is written before the call that starts workers runs in a forkserver.
+    // A sketch is what stands right before the call that starts workers, which does not run in a forkserver.
     const bool elsewhere =
         facts.from_forkserver && (diagnosis.id == "cow-gc-header" || diagnosis.id == "allocator-reuse");
     const bool helps = elsewhere                          ? false

@@ -105,7 +105,7 @@ TEST_CASE("diagnosis: the collector does not fire where reference counts grow, a
   const std::string collector = TextOf(Find(OneWorker({{Cause::kGcHeader, 50'000}}), "cow-gc-header"));
   CHECK(absl::StrContains(collector, "gc.freeze() in the parent before it forks the workers"));
   // Each freeze keeps in the parent the cycles that are alive then.
-  CHECK(absl::StrContains(collector, "gc.unfreeze() after it"));
+  CHECK(absl::StrContains(collector, "gc.unfreeze() when these workers have ended"));
 }
 
 TEST_CASE(
