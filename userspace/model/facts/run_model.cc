@@ -153,6 +153,7 @@ WorkersPeak PrivateNow(absl::Duration t, const RunModel& model, const Lives& liv
     const uint64_t copied = std::min(Or0(process.counts.copies) * model.info.page_bytes, bytes - before);
     now.bytes += bytes;
     now.before_attach_bytes += before;
+    if (before > 0) now.before_attach_of.emplace(process.index, before);
     now.copied_bytes += copied;
     now.copied_of_files_bytes += std::min(process.copies_of_files * model.info.page_bytes, copied);
     now.fresh_bytes.emplace_back(process.index, bytes - before - copied);

@@ -168,6 +168,7 @@ struct WorkersPeak {
   CauseCounts copies = {};             // pages, of the workers alive at that moment
   uint64_t copied_of_files_bytes = 0;  // of copied_bytes: see CopiesOfFiles
   std::vector<std::pair<int, uint64_t>> fresh_bytes;
+  std::map<int, uint64_t> before_attach_of;  // of before_attach_bytes, by index
 };
 
 // The workers that one process has forked, set by set: an epoch's workers are a set.

@@ -98,13 +98,17 @@ uint64_t NeverShared(const RunModel& model, const ProcessModel& process) {
   return SaturatingSubtract(before, *server->proc.anon_pages * model.info.page_bytes);
 }
 
+uint64_t NeverSharedAtPeak(const RunModel& model, const ProcessModel& process) {
+  const auto had = model.workers_peak.before_attach_of.find(process.index);
+  return had == model.workers_peak.before_attach_of.end() ? 0 : std::min(NeverShared(model, process), had->second);
+}
+
 uint64_t BeforeAttachAtPeak(const RunModel& model, bool never_shared) {
   const WorkersPeak& peak = model.workers_peak;
   uint64_t bytes = 0;
-  for (const auto& [index, fresh] : peak.fresh_bytes) {
-    if (const ProcessModel* process = model.Find(index)) bytes += NeverShared(model, *process);
+  for (const auto& [index, had] : peak.before_attach_of) {
+    if (const ProcessModel* process = model.Find(index)) bytes += NeverSharedAtPeak(model, *process);
   }
-  bytes = std::min(bytes, peak.before_attach_bytes);
   return never_shared ? bytes : peak.before_attach_bytes - bytes;
 }
 

@@ -95,6 +95,8 @@ Pickled PickledIn(const RunModel& model, const ProcessModel& process, uint64_t f
 // Of what a worker already had when cowprof attached, what can't be copies, since its start method pickles: a spawned
 // worker shares nothing with the program, and one of a forkserver has copied at most what that server has. Bytes.
 uint64_t NeverShared(const RunModel& model, const ProcessModel& process);
+// The same, as far as it still had it at the workers' peak. Bytes.
+uint64_t NeverSharedAtPeak(const RunModel& model, const ProcessModel& process);
 // Of the private memory that workers had before the attach and still had at their peak, what can't be copies or, if not
 // `never_shared`, what may be. Bytes.
 uint64_t BeforeAttachAtPeak(const RunModel& model, bool never_shared);

@@ -38,16 +38,9 @@ struct NewMemory {
 
 std::vector<NewMemory> NewMemoryAtPeak(const Facts& facts) {
   std::vector<NewMemory> held;
-  uint64_t at_attach = 0;
   for (const auto& [index, bytes] : facts.model.workers_peak.fresh_bytes) {
     const ProcessModel* const worker = facts.model.Find(index);
-    held.push_back({worker, bytes, worker == nullptr ? 0 : NeverShared(facts.model, *worker)});
-    at_attach += held.back().before;
-  }
-  // Part of it may have been freed; of whom is not known.
-  const uint64_t left = BeforeAttachAtPeak(facts.model, /*never_shared=*/true);
-  if (at_attach > left) {
-    for (NewMemory& one : held) one.before = SaturatingCast(static_cast<double>(one.before) * left / at_attach);
+    held.push_back({worker, bytes, worker == nullptr ? 0 : NeverSharedAtPeak(facts.model, *worker)});
   }
   return held;
 }

@@ -118,9 +118,11 @@ TEST_CASE("nothing to do: of what workers had before the attach, only what they 
     run.model.processes[index].duty.start = StartMethod::kSpawn;
     run.model.processes[index].before_attach_bytes = 150 << 20;
   }
+  // The first has freed all of it.
+  run.model.workers_peak.before_attach_of = {{2, 50 << 20}, {3, 50 << 20}, {4, 100 << 20}};
   run.model.workers_peak.before_attach_bytes = 200 << 20;
   CHECK(absl::StartsWith(HeadlineOf(run),
-                         "Each of 4 workers had 150.0 MiB or more of new memory of its own, 600.0 MiB together, "
+                         "Each of 4 workers had 100.0 MiB or more of new memory of its own, 600.0 MiB together, "
                          "200.0 MiB of it before cowprof attached; "));
 }
 
