@@ -37,12 +37,6 @@ Killing RequestToEnd(const ProcessModel& process) {
   return found;
 }
 
-// A handler may end it with any code.
-bool WasAskedToEnd(const ProcessModel& process) {
-  const SignalSent* sent = RequestToEnd(process).sent;
-  return sent != nullptr ? !IsFromOomDaemon(*sent) : AsksForEnd(process.exit->code - 128);
-}
-
 }  // namespace
 
 Killing KillingSignal(const ProcessModel& process) {
@@ -58,6 +52,12 @@ Killing KillingSignal(const ProcessModel& process) {
   // The kernel sends faults. After many that a handler took it is not told that it sent one.
   const bool by_kernel = last != nullptr && last->code > 0;
   return by_kernel && found.sent != nullptr && found.sent->code <= 0 ? Killing{} : found;
+}
+
+// A handler may end it with any code.
+bool WasAskedToEnd(const ProcessModel& process) {
+  const SignalSent* sent = RequestToEnd(process).sent;
+  return sent != nullptr ? !IsFromOomDaemon(*sent) : AsksForEnd(process.exit->code - 128);
 }
 
 // What an exit code means is known of Python's workers only: a shell's last command may have found nothing. Ctrl-C

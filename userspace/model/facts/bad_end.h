@@ -22,6 +22,8 @@ Killing KillingSignal(const ProcessModel& process);
 bool IsFromOomDaemon(const SignalSent& sent);
 // The signal by which it asked the process to end, if the process then exited by itself. Null: it did not.
 Killing OomDaemonRequest(const ProcessModel& process);
+// Of one that exited: by a signal shortly before, and not since memory ran short.
+bool WasAskedToEnd(const ProcessModel& process);
 // Its gunicorn master ended it since it had not answered in time.
 bool IsGunicornTimeout(const ProcessModel& process, const RunModel& model);
 // By its exit code.

@@ -30,7 +30,9 @@ std::vector<Death> DeathsIn(const RunModel& model, const Findings& findings,
     const bool trainer = process.index == 0 ? !launcher : process.role == Role::kRank;
     if (!process.ended || !(trainer || process.is_worker())) continue;
     const PostMortem& end = findings.EndOf(process);
-    const bool failed = trainer && process.exit && TrainerFailed(process);
+    // Not TrainerFailed(): a rank that was recorded apart may be any program, such as a solver that uses MPI.
+    const bool failed =
+        trainer && process.exit && !process.exit->signaled && process.exit->code != 0 && !WasAskedToEnd(process);
     const bool together = absl::c_any_of(
         launchers, [&](const LauncherEnd& launcher) { return EndedTogether(process, launcher, findings); });
     if (!end.badly && !failed && !together) continue;

@@ -250,6 +250,18 @@ TEST_CASE("the ranks of one recording: each has its own processes, and together 
   }
 }
 
+TEST_CASE("a rank that was recorded apart died if it exited by an error, unless it was asked to end") {
+  const auto deaths = [](int code) {
+    Run run;
+    Append({.t = absl::Seconds(1), .events = {Started(0, -1, "./solver"), Exited(0, code << 8, absl::Seconds(1))}},
+           &run);
+    return RowOf("rank-0.json", run, Judge(run), true).deaths.size();
+  };
+  CHECK(deaths(0) == 0);
+  CHECK(deaths(1) == 1);
+  CHECK(deaths(143) == 0);
+}
+
 TEST_CASE("random recordings are ranks of a job, too") {
   std::vector<FleetRow> rows;
   for (unsigned seed = 1; seed <= 20; ++seed) {
