@@ -408,6 +408,11 @@ test("shared memory: segments at the fullest look and at the last, sortable and 
     assert.equal(await page.textContent("#shm > .note"), "12 smaller segments (1.0 MiB) not listed.");
     assert.doesNotMatch(await page.textContent("#shm .lead"), /atches/, "a segment in it need not be a batch");
   });
+  data.report.shm.complete = false;
+  await withPage("who-shm-incomplete", data, {}, async (page) => {
+    await page.locator("#shm .switch-entry", { hasText: "last look" }).click();
+    assert.match(await page.textContent("#shm tbody tr"), /owner unknown42unknown$/);
+  });
   await withPage("who-shm-none", makePage(), {}, async (page) => assert.ok(!(await page.locator("#shm").isVisible())));
 });
 

@@ -16,18 +16,20 @@ namespace {
 constexpr size_t kOwnersShown = 3, kRowsOfReport = 8;
 constexpr uint64_t kLeastUnexplained = 64 << 10;
 
+// A process that was not looked at may use it.
+bool IsUnsure(const ShmSample& sample, const ShmSegment& segment) {
+  if (segment.has_owner() || segment.creator_alive || segment.kind == SegmentKind::kSemaphore) return false;
+  const Ownership ownership = OwnershipOf(sample, segment);
+  return ownership == Ownership::kUnknown ||
+         (ownership == Ownership::kOwned && (!sample.whole || sample.unreadable > 0));
+}
+
 std::string OwnersText(const ShmSample& sample, const ShmSegment& segment, const std::map<pid_t, std::string>& names) {
   const std::vector<pid_t> owners = OwnersOf(segment);
   if (owners.empty()) {
     if (segment.creator_alive) return absl::StrCat("on its way from ", segment.creator);
-    switch (OwnershipOf(sample, segment)) {
-      case Ownership::kLeaked:
-        return "LEAKED: no living owner";
-      case Ownership::kUnknown:
-        return "unknown";
-      case Ownership::kOwned:
-        return "none right now";
-    }
+    if (IsUnsure(sample, segment)) return "unknown";
+    return OwnershipOf(sample, segment) == Ownership::kLeaked ? "LEAKED: no living owner" : "none right now";
   }
   std::vector<std::string> texts;
   for (size_t i = 0; i < std::min(owners.size(), kOwnersShown); ++i) {
@@ -55,9 +57,8 @@ std::vector<std::string> Remarks(const ShmSample& sample) {
                                  " that no process we could read maps or has open (in flight between processes, or "
                                  "of another mount namespace or user)"));
   }
-  const bool unsure = std::any_of(sample.segments.begin(), sample.segments.end(), [&](const ShmSegment& segment) {
-    return OwnershipOf(sample, segment) == Ownership::kUnknown;
-  });
+  const bool unsure = std::any_of(sample.segments.begin(), sample.segments.end(),
+                                  [&](const ShmSegment& segment) { return IsUnsure(sample, segment); });
   if (sample.unreadable > 0 && (unsure || unexplained >= kLeastUnexplained)) {
     lines.push_back(absl::StrCat(HumanCount(sample.unreadable), sample.unreadable == 1 ? " process" : " processes",
                                  " with shared memory could not be examined: an owner may be missing; root sees most"));

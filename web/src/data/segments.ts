@@ -12,6 +12,7 @@ export interface Segment {
   creator: number | null;
   creatorAlive: boolean;
   owners: number[];
+  allExamined: boolean; // false: a process that was not looked at may use it
   key: string;
 }
 export interface ShmLook {
@@ -28,7 +29,7 @@ export interface Shm extends ShmLook {
 
 const asPids = (value: Json | undefined): number[] => asList(value).filter((pid): pid is number => typeof pid === "number");
 
-function parseSegment(value: Json): Segment {
+function parseSegment(value: Json, allExamined: boolean): Segment {
   const row = asRecord(value);
   return {
     name: asText(row["name"], "?"),
@@ -40,6 +41,7 @@ function parseSegment(value: Json): Segment {
     creator: asNumber(row["creator"]),
     creatorAlive: row["creator_alive"] === true,
     owners: [...new Set([...asPids(row["mapped_by"]), ...asPids(row["opened_by"])])].sort((a, b) => a - b),
+    allExamined,
     key: `${asNumber(row["device"]) ?? ""} ${asNumber(row["inode"]) ?? ""} ${asText(row["name"])}`,
   };
 }
@@ -56,7 +58,7 @@ function parseLook(look: JsonRecord): ShmLook {
     mount: asText(look["mount"]),
     capacityBytes: asNumber(look["capacity_bytes"]),
     usedBytes: asNumber(look["used_bytes"]),
-    segments: asList(look["segments"]).map(parseSegment),
+    segments: asList(look["segments"]).map((segment) => parseSegment(segment, look["complete"] !== false)),
     omitted: { segments: asNumber(omitted["segments"]) ?? 0, bytes: asNumber(omitted["bytes"]) ?? 0 },
     batches: parseBatches(look["batches"]),
   };

@@ -49,4 +49,18 @@ TEST_CASE("shm: text and JSON tell a segment that is on its way from one that no
   CHECK(json["omitted"] == nlohmann::ordered_json({{"segments", 6}, {"bytes", 9096}}));
 }
 
+TEST_CASE("shm: whether a file is in use is unknown while a process was not looked at") {
+  ShmSample sample = {.mount = "/dev/shm", .device = 3, .whole = true};
+  sample.segments.push_back({.name = "nccl-1", .kind = SegmentKind::kFile, .device = 3, .bytes = 4096});
+  CHECK(absl::StrContains(ShmText(sample, 2, {}), " none right now "));
+  sample.unreadable = 2;
+  const std::string text = ShmText(sample, 2, {});
+  CHECK(absl::StrContains(text, " unknown "));
+  CHECK_FALSE(absl::StrContains(text, "none right now"));
+  CHECK(absl::StrContains(text, "2 processes with shared memory could not be examined"));
+  sample.unreadable = 0;
+  sample.whole = false;  // only the tracked processes
+  CHECK(absl::StrContains(ShmText(sample, 2, {}), " unknown "));
+}
+
 }  // namespace cowprof

@@ -13,8 +13,8 @@ const kFirst = 12;
 function ownersOf(row: Segment): { state: string; users: string } {
   if (row.owners.length > 0) return { state: "in use", users: row.owners.join(" ") };
   if (row.ownership === "leaked") return { state: "left behind", users: "nobody" };
-  if (row.ownership === "unknown") return { state: "owner unknown", users: "unknown" };
   if (row.creatorAlive) return { state: "in flight", users: `on its way from ${row.creator ?? "?"}` };
+  if (row.ownership === "unknown" || !row.allExamined) return { state: "owner unknown", users: "unknown" };
   return { state: "not in use", users: "none right now" };
 }
 
