@@ -136,6 +136,18 @@ test("swapped and removed by keys; then nothing of it is left", async () => {
   });
 });
 
+test("warnings of the other recording stand beside it, on either side; the page's own are at its top", async () => {
+  const [a, b] = makePair();
+  a.warnings = ["A was cut off."];
+  b.warnings = ["B lost 12 events."];
+  await withPage("compare-warnings", [a, b], {}, async (page) => {
+    const shown = () => page.$$eval(".compare-run .warning", (all) => all.map((one) => [one.parentElement.className, one.textContent]));
+    assert.deepEqual(await shown(), [["compare-run run-b", b.warnings[0]]]);
+    await page.click(".compare-tools .toggle >> nth=0");
+    assert.deepEqual(await shown(), [["compare-run run-a", b.warnings[0]]]);
+  });
+});
+
 test("what can't be compared has no verdict: neither words nor colours of the page's own", async () => {
   const [a, b] = makePair();
   const sentence = "Can't be compared: In b.json, a process did not end well: worker 7: killed by SIGKILL.";
