@@ -291,11 +291,29 @@ TEST_CASE("looks at the start, then if something changed, but not within ten tic
     watched.host.File("features.npy", 1);
     CHECK(watched.At(30));
   }
-  watched.mount.used = 2;
+  watched.mount.used = 20;
   for (int t = 31; t < 40; ++t) CHECK_FALSE(watched.At(t));
   const auto look = watched.At(40);
   REQUIRE(look);
   CHECK(look->whole);
+}
+
+TEST_CASE("while little comes and goes, whole looks wait four times as long as they cost") {
+  Watched watched;
+  REQUIRE(watched.At(0));
+  const absl::Duration before = watched.watch.cost();
+  REQUIRE(watched.At(1));
+  // A thousandth of a core, and ten ticks.
+  const absl::Duration cost = watched.watch.cost() - before,
+                       due = absl::Seconds(1) + std::max(absl::Seconds(10), 1000 * cost);
+  const int calm = static_cast<int>(absl::ToDoubleSeconds(due + 3000 * cost)) + 1;
+  watched.mount.used = 1;
+  for (int t = 2; t < calm; ++t) CHECK_FALSE(watched.At(t));
+  SECTION("little") { CHECK(watched.At(calm)); }
+  SECTION("a process came") {
+    watched.mount.used = 0;
+    CHECK(watched.At(calm - 1, /*changed=*/true).has_value() == (absl::Seconds(calm - 1) >= due));
+  }
 }
 
 TEST_CASE("a look that could not begin is made at the next tick") {
