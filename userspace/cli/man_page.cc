@@ -95,7 +95,8 @@ std::string ManPage(const std::vector<CommandRow>& table, const std::string& dat
     absl::StrAppend(&out, ".TP\n\\fB", code, "\\fR\n", Escaped(MeaningOf(code, "")), ".\n");
   absl::StrAppend(&out, ".PP\nWith \\fB\\-\\- CMD\\fR the status is that of CMD, unless 1, 3 or 6\n",
                   "applies: 127 if there is no CMD, 126 if it can't be run, 128 + N if signal N\nkilled it.\n",
-                  "If cowprof can't begin (2, 4, 5, or 1 and 6 before the recording began), CMD is\nnot run.\n", ".SH ENVIRONMENT\n.TP\n\\fBNO_COLOR\\fR\n",
+                  "If cowprof can't begin (2, 4, 5, or 1 and 6 before the recording began), CMD is\nnot run.\n",
+                  ".SH ENVIRONMENT\n.TP\n\\fBNO_COLOR\\fR\n",
                   "If set and not empty, no colours are used, unless\n\\fB\\-\\-color always\\fR is given.\n",
                   ".SH FILES\n.TP\n\\fIcowprof\\-PID.json\\fR\n",
                   "The recording, in the current folder. An earlier one of that name is kept as\n",
