@@ -243,7 +243,10 @@ test("a time without copies is said in words", async () => {
   const data = makePage();
   const blame = { ...data.blame, copies: data.blame.copies.map((_, i) => i - i), at: data.blame.at };
   await withPage("who-none", { ...data, blame }, {}, async (page) => {
-    assert.equal(await page.textContent("#who > .empty"), "No line is known to have made copies in all processes, over the whole recording.");
+    assert.equal(
+      await page.textContent("#who > .empty"),
+      "No line is known to have made copies in all processes, over the whole recording.",
+    );
     assert.ok(!(await page.locator(kView).isVisible()));
   });
 });
