@@ -13,6 +13,7 @@ LEVELS, PLACES = 12, 1100  # the recorder has room for 1,024 stacks of new memor
 PLACES_OF_CHILD, CHILDREN = 64, 64
 TOUCHED, HOARDED = 2100, 51_200  # pages; at least one in 2,046 is sampled
 SETTLE, PAUSE = 1.0, 0.004  # seconds: until the recorder knows the program; between places
+TOLD = 5.0  # seconds until the recorder has read the names of a new place: after t seconds it reads places about every t / 20
 
 
 def new_area(pages):
@@ -60,7 +61,7 @@ def main():
     else:
         visit_each(area, 2 * [*range(PLACES)])
     held = hoard()
-    time.sleep(SETTLE)
+    time.sleep(TOLD)
     print(json.dumps({"event": "done", "hoarded": HOARDED}), flush=True)
     del held
 
