@@ -50,7 +50,7 @@ struct Forecast {
   uint64_t next_worker_bytes = 0;  // what one more worker, forked now, could copy of the target at most
   bool forked = false;             // a worker was seen
   uint64_t living_workers = 0;
-  bool grows = false;                     // a finding says so, of growth that is no trend (HeedGrowth)
+  bool grows = false;                     // a finding saw growth that the trends of the forecast miss (HeedGrowth)
   bool still_since_attach = false;        // the living workers were found at the attach, and nothing has grown since
   bool workers_known = false;             // the private memory of at least one living worker is known
   uint64_t reached_bytes = 0;             // most that the workers owned together so far
