@@ -64,9 +64,8 @@ def main():
     print("Seconds of each part:")
     for name, seconds in [*(part.split("=") for part in options.part), *progress.seconds.items()]:
         print(f"  {name:20} {float(seconds):7.0f}")
-    # Written by tests/system/run.py.
-    unsteady = Path("build/system_unsteady.txt")
-    if unsteady.exists() and (tests := unsteady.read_text()):
+    # Written by tests/unit/run.py and tests/system/run.py.
+    if tests := "".join(path.read_text() for path in sorted(Path("build").glob("*_unsteady.txt"))):
         print(f"Unsteady, since they failed and then passed when repeated:\n{tests}", end="")
     print()
     print("".join(closing), end="", flush=True)

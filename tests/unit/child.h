@@ -14,6 +14,12 @@
 
 namespace cowprof {
 
+// In a forked process: it ends with its parent, also with one that has ended before this call.
+inline void EndWith(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);
+}
+
 // Runs `body`, then waits without touching memory. Ends with its owner, even if that crashes: a leftover child would
 // keep the test's output open, and whoever reads that would wait for it.
 class Child {

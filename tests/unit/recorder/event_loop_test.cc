@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "child.h"
 #include "posix/clock.h"
 
 namespace cowprof {
@@ -48,9 +49,9 @@ class Recorder {
   [[noreturn]] static void Run(int ready, bool pidfds) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpgid(0, 0);
-    const pid_t program = fork();
+    const pid_t recorder = getpid(), program = fork();
     if (program == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      EndWith(recorder);
       while (true) pause();
     }
     EventLoop loop;

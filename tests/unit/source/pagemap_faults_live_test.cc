@@ -204,8 +204,9 @@ TEST_CASE("page map: a grandchild comes before a child that was forked later") {
   REQUIRE(faults.ok());
   REQUIRE((*faults)->Follow(getpid()).ok());
   const Child first([] {
+    const pid_t parent = getpid();
     if (fork() != 0) return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    EndWith(parent);
     while (true) pause();
   });
   usleep(50'000);  // some clock ticks
