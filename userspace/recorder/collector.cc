@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "model/base_name.h"
 #include "posix/clock.h"
+#include "recorder/sample_rows.h"
 
 namespace cowprof {
 namespace {
@@ -299,7 +300,9 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   const bool first = !std::exchange(swept_, true) && !last && !options_.verify;
   first_sweeps_ = first ? t + kFirstSweepsAfter : absl::InfiniteDuration();
   if (sweeper_ && !first) {
-    pages_.AddSweeps(sweeper_->Run(processes_, *pull, *gup_copies_, request), &sample);
+    const ProcessSample* target = SampleRows(&sample).Find(0);
+    const uint64_t anon = target == nullptr ? 0 : target->proc.anon_pages.value_or(0);
+    pages_.AddSweeps(sweeper_->Run(processes_, *pull, *gup_copies_, request, anon), &sample);
     parent_sweeps_->Run(processes_, *pull, request, &rollups_, &sample);
     AddWhatCameLater(*look, &sample);
     FindGupCopies(*look, &sample);

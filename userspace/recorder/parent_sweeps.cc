@@ -53,7 +53,7 @@ void ParentSweeps::Plan(const Processes& processes, const Pull& pull, const Pull
     const auto& [parent, children] = one;
     if (!IsDue(parent->serial, children)) return true;
     ProcessSample* row = rows.Find(parent->index);
-    if (row == nullptr || !row->sweep || !row->sweep->full || row->sweep->begin < tick.t) return false;
+    if (row == nullptr || !row->sweep || row->sweep->begin < tick.t) return false;
     states_[parent->serial].swept = children;
     Swept(*parent, tick.t, rollups, row);
     return true;

@@ -9,8 +9,9 @@
 namespace cowprof {
 namespace {
 
-constexpr absl::Duration kFullInterval = absl::Seconds(60);  // at most; the target and parents are always swept in full
+constexpr absl::Duration kFullInterval = absl::Seconds(60);  // at most, between sweeps of all of a process
 constexpr uint64_t kOneInIsNew = 200;                        // pages; less is nothing new
+constexpr uint64_t kLeastFreed = 1024;                       // pages; batches come and go
 
 // A sample of the pages is asked for where they are to be compared, and may cost more.
 SweepAllowance AllowanceOf(const SweeperOptions& options) {
@@ -33,7 +34,9 @@ Sweeper::Sweeper(ProcFs proc, const SweeperOptions& options, FaultSource* faults
       pace_(AllowanceOf(options)) {}
 
 std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& pull, const GupCopies& gup,
-                                        const PullRequest& tick) {
+                                        const PullRequest& tick, uint64_t target_anon) {
+  anon_ = target_anon;
+  most_anon_ = std::max(most_anon_, anon_);
   for (const LivingProcess* process : processes.by_index()) {
     // A process that was there before the probes may have copied long ago: only a full sweep shows that.
     const bool seen_forked = process->origin == Origin::kForked;
@@ -65,10 +68,17 @@ void Sweeper::NoteFound(absl::Span<const FinishedSweep> sweeps, absl::Duration t
   }
 }
 
-// Sweeps all of the target if anything was copied, came or ended: its pages become its own without a fault when a
-// worker ends. Of another process, sweeps the regions in which it got pages of its own, if it got some since the last
-// time. All of it if it is or was a parent as well, after many faults of GUP, which the probes do not see, where the
-// table of regions was full, and once in a while.
+// Whether pages of the target may have become its own without a fault, as when a worker ends or calls exec, or left it.
+bool Sweeper::ChangedUnseen(const Family& family) const {
+  return family.count == 1 || family.count != swept_whole_.count || family.serials != swept_whole_.serials ||
+         family.gup_faults >= swept_whole_.gup_faults + GupCopies::kLeast ||
+         most_anon_ - anon_ > std::max(kLeastFreed, most_anon_ / kOneInIsNew);
+}
+
+// Sweeps the regions in which a process got pages of its own, if it got some since the last time; of the target, those
+// of all that share its pages. All of it where the probes saw not all that changes: after many faults of GUP, where the
+// table of regions was full, and of one that is or was a parent; of the target see ChangedUnseen(). And once in a
+// while.
 void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const GupCopies& gup, const PullRequest& tick) {
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> touched;
   if (absl::StatusOr<std::vector<TouchedRegion>> regions = faults_->PullRegions(); regions.ok()) {
@@ -79,22 +89,35 @@ void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const GupC
   for (const LivingProcess* process : living) {
     if (const LivingProcess* parent = processes.ParentInSpace(*process)) parents.insert(parent);
   }
+  Family family;
+  for (const LivingProcess* process : living) {
+    if (process->space != 0) continue;
+    ++family.count;
+    family.serials += process->serial;
+    family.gup_faults += gup.FaultsOf(process->serial);
+    const std::vector<uint64_t>& regions = touched[process->serial];
+    family.touched.insert(family.touched.end(), regions.begin(), regions.end());
+  }
   uint64_t changes = living.size();
   for (const auto& [serial, counts] : pull.counts) changes += OwnPagesOf(counts);
   for (const LivingProcess* process : living) {
     const auto counts = pull.counts.find(process->serial);
     uint64_t own_pages = counts == pull.counts.end() ? 0 : OwnPagesOf(counts->second);
-    if (process->index == 0) own_pages = changes;
     State& state = states_.at(process->serial);
+    if (state.is_target) own_pages = changes;
     const bool has_children = parents.contains(process);
     state.was_parent |= has_children;
     std::optional<SweepJob> job =
-        PlanSweep(*process, processes.ParentInSpace(*process), own_pages, gup.FaultsOf(process->serial), tick);
+        PlanSweep(*process, processes.ParentInSpace(*process), own_pages, gup.FaultsOf(process->serial),
+                  state.is_target ? tick.last || ChangedUnseen(family) : state.was_parent, tick);
     if (!job) continue;
     job->has_children = state.was_parent = has_children;
     if (!job->full) {
-      job->regions = std::move(touched[process->serial]);
+      job->regions = std::move(state.is_target ? family.touched : touched[process->serial]);
       job->regions_as_of = tick.t;
+    } else if (state.is_target) {
+      swept_whole_ = {family.count, family.serials, family.gup_faults, {}};
+      most_anon_ = anon_;
     }
     sweep_.Add(*std::move(job));
   }
@@ -110,7 +133,8 @@ bool Sweeper::IsDueForGup(uint64_t gup_faults, const PullRequest& tick, State* s
 }
 
 std::optional<SweepJob> Sweeper::PlanSweep(const LivingProcess& process, const LivingProcess* parent,
-                                           uint64_t own_pages, uint64_t gup_faults, const PullRequest& tick) {
+                                           uint64_t own_pages, uint64_t gup_faults, bool whole,
+                                           const PullRequest& tick) {
   State& state = states_.at(process.serial);
   const uint64_t gained = own_pages - state.swept_own_pages;
   const bool little = gained <= state.pages / kOneInIsNew;
@@ -119,7 +143,7 @@ std::optional<SweepJob> Sweeper::PlanSweep(const LivingProcess& process, const L
   if (skips && !full) return std::nullopt;
   SweepJob job = {.serial = process.serial,
                   .process = process.id,
-                  .full = process.index == 0 || full || state.lost_regions || state.was_parent,
+                  .full = full || whole || state.lost_regions,
                   .sample_diverged = options_.sample_diverged};
   if (parent != nullptr) job.peer = parent->id;
   if (job.full) state.next_full = tick.t + kFullInterval;

@@ -29,9 +29,10 @@ class Sweeper {
   // `faults` says which regions were touched, and must outlive this.
   Sweeper(ProcFs proc, const SweeperOptions& options, FaultSource* faults);
 
-  // Plans a round if one is due, and sweeps as much as the tick's budget allows. `pull`: of this tick.
+  // Plans a round if one is due, and sweeps as much as the tick's budget allows. `pull` and the target's RssAnon, in
+  // pages: of this tick.
   std::vector<FinishedSweep> Run(const Processes& processes, const Pull& pull, const GupCopies& gup,
-                                 const PullRequest& tick);
+                                 const PullRequest& tick, uint64_t target_anon);
   // The process has a new address space since `t`.
   void Exec(uint32_t serial, absl::Duration t);
   void Forget(uint32_t serial);
@@ -51,11 +52,19 @@ class Sweeper {
     bool was_parent = false;    // when its regions were last handed to the sweep, or since
   };
 
+  // The living processes with the target's address space, itself included: what its pages are shared with.
+  struct Family {
+    uint64_t count = 0, serials = 0, gup_faults = 0;  // sums
+    std::vector<uint64_t> touched;                    // regions
+  };
+
   void NoteFound(absl::Span<const FinishedSweep> sweeps, absl::Duration t);
   void PlanRound(const Processes& processes, const Pull& pull, const GupCopies& gup, const PullRequest& tick);
+  // `whole`: all of it, if any.
   std::optional<SweepJob> PlanSweep(const LivingProcess& process, const LivingProcess* parent, uint64_t own_pages,
-                                    uint64_t gup_faults, const PullRequest& tick);
+                                    uint64_t gup_faults, bool whole, const PullRequest& tick);
   bool IsDueForGup(uint64_t gup_faults, const PullRequest& tick, State* state) const;
+  bool ChangedUnseen(const Family& family) const;
 
   SweeperOptions options_;
   FaultSource* faults_;
@@ -63,6 +72,8 @@ class Sweeper {
   SweepPace pace_;
   absl::flat_hash_map<uint32_t, State> states_;  // by serial
   uint64_t regions_dropped_ = 0;                 // of all processes, until the last tick
+  Family swept_whole_;                           // at the last sweep of all of the target; without `touched`
+  uint64_t anon_ = 0, most_anon_ = 0;            // the target's RssAnon, pages: now, and its maximum since that sweep
 };
 
 }  // namespace cowprof

@@ -13,17 +13,25 @@
 namespace cowprof {
 namespace {
 
-// Both children of this process have touched the region of `code_`.
+// By then a round is due, whatever the last one cost. After a minute any process is swept in full.
+constexpr absl::Duration kSoon = absl::Seconds(29);
+
+// The first two children of this process have touched the region of `code_`.
 struct Family {
-  Child first, second;
+  Child first, second, third;
   Processes processes{ProcFs()};
   FakeFaults faults;
+  // A sample of the pages quadruples what a round may cost: emulated machines are slow.
   Sweeper sweeper{
-      ProcFs(), {.page_bytes = static_cast<uint64_t>(getpagesize()), .interval = absl::Seconds(5)}, &faults};
+      ProcFs(),
+      {.page_bytes = static_cast<uint64_t>(getpagesize()), .sample_diverged = 1, .interval = absl::Seconds(5)},
+      &faults};
   GupCopies gup;
   NoPages pages;
   Pull pull;
   absl::Duration t = absl::Seconds(1);
+  uint64_t anon = 100'000;  // of the target, pages
+  bool last = false;
 
   Family() {
     const FollowedProcess parent = Followed(getpid(), {}, Origin::kTarget, 1);
@@ -34,34 +42,48 @@ struct Family {
   }
   void ForkSecond() { processes.Add(Followed(second.pid(), processes.Find(1)->id, Origin::kForked, 3)); }
 
-  // Whether all of the child was swept at a tick by which each child has made another 1000 copies; nullopt: nothing.
-  std::optional<bool> WasFull(uint32_t serial) {
-    for (const uint32_t child : {2, 3}) pull.counts[child].copies = pull.counts[child].copies.value_or(0) + 1000;
-    t += absl::Seconds(50);  // whatever the last round cost; after a minute any process is swept in full
+  // Whether all of a process was swept by which each child has made another `copies`; nullopt: nothing.
+  std::optional<bool> WasFull(uint32_t serial, absl::Duration later, uint64_t copies) {
+    for (const uint32_t child : {2, 3}) pull.counts[child].copies = pull.counts[child].copies.value_or(0) + copies;
+    t += later;
     for (const FinishedSweep& sweep :
-         sweeper.Run(processes, pull, gup, {.t = t, .interval = absl::Hours(1), .reader = pages})) {
+         sweeper.Run(processes, pull, gup, {.t = t, .interval = absl::Hours(1), .last = last, .reader = pages}, anon)) {
       if (sweep.serial == serial) return sweep.figures.full;
     }
     return std::nullopt;
   }
+  std::optional<bool> WasFull(uint32_t serial) { return WasFull(serial, absl::Seconds(50), 1000); }
 };
 
 }  // namespace
 
 TEST_CASE("live: what is new in the target is held against all of its pages") {
   if (LacksSmallAddressSpace()) return;
-  const std::vector<char> memory(64 << 20, 1);  // shared with the children
+  const std::vector<char> memory(32 << 20, 1);  // shared with the children
   Family family;
-  const auto sweeps_target = [&](uint64_t copies, absl::Duration later) {
-    family.pull.counts[2].copies = family.pull.counts[2].copies.value_or(0) + copies;
-    family.t += later;
-    const std::vector<FinishedSweep> sweeps = family.sweeper.Run(
-        family.processes, family.pull, family.gup, {.t = family.t, .interval = absl::Hours(1), .reader = family.pages});
-    return std::any_of(sweeps.begin(), sweeps.end(), [](const FinishedSweep& sweep) { return sweep.serial == 1; });
-  };
-  for (int i = 0; i < 4; ++i) sweeps_target(1000, absl::Seconds(50));
-  CHECK_FALSE(sweeps_target(40, absl::Seconds(6)));
-  CHECK(sweeps_target(1000, absl::Seconds(6)));
+  for (int i = 0; i < 5; ++i) family.WasFull(1);  // the last one is full
+  CHECK_FALSE(family.WasFull(1, kSoon, 10));
+  CHECK(family.WasFull(1, kSoon, 1000));
+}
+
+TEST_CASE("live: of the target what its workers touched is swept, and all where it may have changed without a fault") {
+  if (LacksSmallAddressSpace()) return;
+  Family family;
+  family.ForkSecond();
+  const auto was_full = [&] { return family.WasFull(1, kSoon, 100'000); };
+  REQUIRE(was_full() == true);
+  family.anon += 2000;
+  REQUIRE(was_full() == false);
+  SECTION("a worker ends") { family.processes.End(family.processes.Find(3)->id); }
+  SECTION("a worker calls exec") { family.processes.Exec(family.processes.Find(3)->id); }
+  SECTION("another is forked") {
+    family.processes.Add(Followed(family.third.pid(), family.processes.Find(1)->id, Origin::kForked, 4));
+  }
+  SECTION("it frees memory") { family.anon -= 2000; }
+  SECTION("regions were lost") { family.pull.losses.regions_dropped = 7; }
+  SECTION("the last round") { family.last = true; }
+  SECTION("a minute passes") { family.t += absl::Seconds(30); }
+  CHECK(was_full() == true);
 }
 
 TEST_CASE("live: where the table of regions was full, all of a process is swept from then on") {
@@ -82,7 +104,7 @@ TEST_CASE("live: regions that were lost are never taken for swept, also once the
   CHECK(family.WasFull(2) == true);
 }
 
-TEST_CASE("live: a parent is swept in full, like the target, and once more when its last child is gone") {
+TEST_CASE("live: a parent that is not the target is swept in full, and once more when its last child is gone") {
   if (LacksSmallAddressSpace()) return;
   Family family;
   REQUIRE(family.WasFull(2) == false);
