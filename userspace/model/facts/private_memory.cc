@@ -172,35 +172,43 @@ void PrivateMemory::Fork(absl::Duration t, uint64_t pages, const RunInfo& info, 
   Derive(info.page_bytes, process);
 }
 
-// Interpolates between the samples around `t`.
-CopiedShares PrivateMemory::SharesAt(absl::Duration t) const {
-  const size_t at = shares_.FirstThat([&](const Shares& one) { return one.t >= t; });
-  if (at == shares_.size()) return shares_.back().copied;
-  if (at == 0) return shares_[0].copied;
-  const Shares &before = shares_[at - 1], &after = shares_[at];
-  const double part = absl::FDivDuration(t - before.t, after.t - before.t);
-  return {before.copied.least + part * (after.copied.least - before.copied.least),
-          before.copied.product + part * (after.copied.product - before.copied.product)};
+// Of the samples around `t`, and interpolated between them.
+PrivateMemory::SharesAround PrivateMemory::SharesAt(absl::Duration t) const {
+  const size_t next = shares_.FirstThat([&](const Shares& one) { return one.t >= t; });
+  if (next == 0 || next == shares_.size()) {
+    const CopiedShares& only = next == 0 ? shares_[0].copied : shares_.back().copied;
+    return {only, only, only};
+  }
+  const auto& [t_before, before] = shares_[next - 1];
+  const auto& [t_after, after] = shares_[next];
+  const double part = absl::FDivDuration(t - t_before, t_after - t_before);
+  return {
+      before,
+      {before.least + part * (after.least - before.least), before.product + part * (after.product - before.product)},
+      after};
 }
 
 double PrivateMemory::CopiedByAll(const CopiedShares& copied) const {
   return copied.product + alike_ * (copied.least - copied.product);
 }
 
-// The look shows how far the children copy the same pages; until the next one, they are taken to go on like that.
+// The look shows how far the children copy the same pages; until the next one, they are taken to go on like that. Where
+// they copied most between two samples, it is not known how much of that the look saw: then it shows only that.
 void PrivateMemory::Follow(absl::Duration t, const CopiedShares& copied, uint64_t page_bytes, ProcessModel* process) {
   if (!anonymous_ || !process->private_bytes) return;
   shares_.Add({t, copied});
   const Basis forked = forked_.value_or(Basis{.copies = anonymous_->copies, .anon_pages = anonymous_->anon_pages});
   const double pages = static_cast<double>(forked.anon_pages);
   if (looked_) {
-    const CopiedShares then = SharesAt(*looked_);
+    const auto [before, then, after] = SharesAt(*looked_);
     const uint64_t made = SaturatingSubtract(anonymous_->anon_pages, forked.anon_pages) +
                           SaturatingSubtract(anonymous_->copies, forked.copies);
-    const double got = SaturatingSubtract(anonymous_->private_pages, made);
-    if (then.least - then.product > 0.01 && pages > 0)
-      alike_ = std::clamp((got / pages - then.product) / (then.least - then.product), 0.0, 1.0);
-    copied_by_all_ = CopiedByAll(then);
+    const double got = pages > 0 ? SaturatingSubtract(anonymous_->private_pages, made) / pages : 0;
+    const bool steady = after.least - before.least <= before.least / 2;
+    if (steady && then.least - then.product > 0.01)
+      alike_ = std::clamp((got - then.product) / (then.least - then.product), 0.0, 1.0);
+    copied_by_all_ = steady ? CopiedByAll(then)
+                            : std::clamp(got, CopiedByAll(before), std::max(CopiedByAll(before), CopiedByAll(after)));
     // What was copied until a look that was later than this sample shows in the next one.
     if (*looked_ <= t) {
       looked_.reset();

@@ -70,7 +70,10 @@ class PrivateMemory {
     CopiedShares copied;
   };
   static Basis BasisAtFork(const ProcessModel& process);
-  CopiedShares SharesAt(absl::Duration t) const;
+  struct SharesAround {
+    CopiedShares before, at, after;
+  };
+  SharesAround SharesAt(absl::Duration t) const;
   double CopiedByAll(const CopiedShares& copied) const;
   static Count BeforeAttach(uint64_t page_bytes, const ProcessModel& process);
   const Past& LastBefore(absl::Duration t) const;

@@ -175,6 +175,15 @@ TEST_CASE("a look at the parent shows whether its children copy the same pages")
   CHECK(*ParentAfter(&story, 1000, 1000).private_bytes / kPage == Approx(1000).margin(2));
 }
 
+TEST_CASE("what children copied between two samples is counted once, whether a look in between saw it or not") {
+  const uint64_t seen = GENERATE(0, 60, 100);
+  Story story = ForkedTwo();
+  CHECK(ParentAfter(&story, 0, 0, {}, seen).private_bytes == seen * kPage);
+  CHECK(ParentAfter(&story, 100, 100).private_bytes == 100 * kPage);
+  CHECK(ParentAfter(&story, 100, 100, {}, 100).private_bytes == 100 * kPage);
+  CHECK(*ParentAfter(&story, 150, 150).private_bytes / kPage == Approx(150).margin(3));
+}
+
 TEST_CASE("a look that began before the fork does not count") {
   Story story = ForkedTwo();
   ProcessSample row = SweptAt(Row(0, {.copies = kBefore, .anon_pages = 1000}), 900, 1.4, 2.9);
