@@ -299,7 +299,16 @@ Diagnosis CopiedFromFiles(const Facts& facts, uint64_t copies) {
 namespace {
 
 // "": there is none, or nothing of Python is told.
-std::string AllocatorBeside(const Facts& facts) { return facts.native() ? "" : OtherAllocatorOf(facts.model); }
+std::string AllocatorBeside(const Facts& facts) {
+  if (facts.native()) return "";
+  std::string other = OtherAllocatorOf(facts.model);
+  if (!other.empty()) return other;
+  // pandas imports pyarrow, too: only what that wrote itself may lie in its allocator.
+  const auto code = NativeCodeOf(facts.model, facts.findings.of_workers.blame, [](const CopySite& site) {
+    return site.cause == Cause::kData || site.cause == Cause::kKernel;
+  });
+  return code ? std::string(OwnAllocatorOf(code->module)) : "";
+}
 
 std::string WritingOrAllocating(const Facts& facts, const std::string& allocator) {
   const char* const writing = "Writing to memory that the workers inherited";

@@ -169,16 +169,19 @@ const char* UntilItIsFixed(Framework framework, bool persistent) {
 
 // tracemalloc does not see what C code allocates, and glibc's malloc may keep hundreds of MiB of what was freed.
 std::string IfNothingIsKept(const Facts& facts) {
-  const std::string other = OtherAllocatorOf(facts.model);
+  const std::string other = OtherAllocatorOf(facts.model), own = AdviceOnOwnAllocators(facts.model);
   if (!other.empty()) {
     return absl::StrCat(
         "If tracemalloc shows nothing that grows, it is C code of a library, whose objects may have to be closed "
         "(video readers), or freed memory that ",
-        other, " keeps.");
+        other, " keeps.", own);
   }
-  return "If tracemalloc shows nothing that grows: call ctypes.CDLL(None).malloc_trim(0) now and then. If that ends "
-         "the growth, malloc kept what was freed: start the program with MALLOC_ARENA_MAX=2 and "
-         "MALLOC_TRIM_THRESHOLD_=65536 in its environment, or with jemalloc. If not, it is C code of a library: close its objects (video readers).";
+  return absl::StrCat(
+      "If tracemalloc shows nothing that grows: call ctypes.CDLL(None).malloc_trim(0) now and then. If that ends "
+      "the growth, malloc kept what was freed: start the program with MALLOC_ARENA_MAX=2 and "
+      "MALLOC_TRIM_THRESHOLD_=65536 in its environment, or with jemalloc.",
+      own, own.empty() ? " If not," : " If none of this helps,",
+      " it is C code of a library: close its objects (video readers).");
 }
 
 }  // namespace

@@ -159,6 +159,19 @@ TEST_CASE("memory: what the allocator keeps looks like a leak, and the advice te
   run.model.regions = {{0, {.kind = RegionKind::kFile, .name = "libjemalloc.so.2 (bss)"}}};
   CHECK(absl::StrContains(advice(0, 1), "or freed memory that jemalloc keeps"));
   CHECK(!absl::StrContains(advice(0, 1), "malloc_trim"));
+  // A library's own allocator, beside malloc, does not heed malloc_trim().
+  run.model.regions = {{0, {.kind = RegionKind::kFile, .name = "libarrow.so.2100 (bss)"}}};
+  CHECK(absl::StrContains(advice(0, 1), "malloc_trim(0)"));
+  CHECK(absl::StrContains(advice(0, 1),
+                          "pyarrow.default_memory_pool().release_unused() makes give back what it can; with "
+                          "ARROW_DEFAULT_MEMORY_POOL=system"));
+  CHECK(absl::EndsWith(advice(0, 1),
+                       " If none of this helps, it is C code of a library: close its objects (video readers)."));
+  CHECK(!absl::StrContains(advice(0, 1), "polars"));
+  run.model.regions = {{0, {.kind = RegionKind::kFile, .name = "_polars_runtime.abi3.so"}}};
+  CHECK(absl::StrContains(advice(0, 1), " polars has a jemalloc of its own"));
+  run.model.regions = {{0, {.kind = RegionKind::kFile, .name = "libarrow_python.so"}}};
+  CHECK(absl::EndsWith(advice(0, 1), " If not, it is C code of a library: close its objects (video readers)."));
   for (ProcessModel& process : run.model.processes) process.framework = Framework::kPool;
   CHECK(absl::StrContains(advice(1, 0), "Pool.imap()"));
   for (ProcessModel& process : run.model.processes) process.framework = Framework::kNative;

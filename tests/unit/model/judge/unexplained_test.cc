@@ -217,6 +217,25 @@ TEST_CASE("cow-data: jemalloc does not tell what it has free") {
   CHECK(DiagnosesOf(run)[0].sketch.empty());
 }
 
+TEST_CASE("cow-data: what Arrow and polars write may be what they allocate") {
+  Run run = Recorded({}, {{Cause::kData, kCopies}}, kLine);
+  run.model.copy_sites[0].cause = Cause::kData;
+  // pandas imports it: that says nothing.
+  run.model.regions = {{0, {.kind = RegionKind::kFile, .name = "libarrow.so.2100"}}};
+  run.model.copy_sites[0].module = "_multiarray_umath.so";
+  CHECK(absl::StartsWith(HeadlineOf(run), "Writing to memory that the workers inherited duplicated 100.0 MiB"));
+  CHECK(!DiagnosesOf(run)[0].sketch.empty());
+  run.model.copy_sites[0].module = "libarrow.so.2100";
+  CHECK(
+      absl::StartsWith(HeadlineOf(run),
+                       "Writing to memory that the workers inherited, or allocating what the parent had freed (Arrow's "
+                       "allocator does not tell which), duplicated 100.0 MiB"));
+  CHECK(absl::StartsWith(DiagnosesOf(run)[0].advice[0], "Where the line above only allocates, nothing has to be done"));
+  CHECK(DiagnosesOf(run)[0].sketch.empty());
+  run.model.copy_sites[0].module = "polars.abi3.so";
+  CHECK(absl::StrContains(HeadlineOf(run), "(polars' jemalloc does not tell which)"));
+}
+
 TEST_CASE("cow-data: pages of a file were never the parent's memory") {
   Run run = Recorded({}, {{Cause::kData, kCopies}}, kLine);
   run.model.copy_sites[0].cause = Cause::kData;
