@@ -43,7 +43,7 @@ int Report(const Options& options) {
     ranks = FleetOf(*std::move(rows));
   }
   if (!recording.complete)
-    TellThatItHasNoEnd(model.t, &findings);  // after the rows, which are the same in all commands
+    TellThatItHasNoEnd(model, &findings);  // after the rows, which are the same in all commands
   if (options.json) {
     nlohmann::ordered_json report = ReportJson(model, findings, recording.complete);
     if (!ranks.rows.empty()) report["ranks"] = FleetRowsJson(ranks);

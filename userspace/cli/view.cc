@@ -49,7 +49,7 @@ absl::StatusOr<OnePage> PageOf(const std::string& path, std::vector<RunFigures>*
     diff->comparison = Compare(diff->a, diff->b);
     comparisons = ComparisonsJson(*diff);
   }
-  if (!recording.complete) TellThatItHasNoEnd(model.t, &findings);
+  if (!recording.complete) TellThatItHasNoEnd(model, &findings);
   const Fleet ranks = HasRanks(model) ? FleetOf(*rows) : Fleet();
   const RecordingState state = {.complete = recording.complete,
                                 .ranks = ranks.rows.empty() ? nullptr : &ranks,

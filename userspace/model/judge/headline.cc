@@ -2,6 +2,7 @@
 #include "model/judge/headline.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,19 @@
 
 namespace cowprof {
 namespace {
+
+constexpr double kNearlyFull = 0.9;  // of a cgroup, a moment before the OOM killer comes
+
+// The fullest cgroup of the last sample, if it is so full that the OOM killer may have come next. With cgroup v2 that
+// can end the recorder, too (memory.oom.group): Kubernetes 1.28 and later has it set in each container.
+std::optional<double> FullCgroup(const RunModel& model) {
+  std::optional<double> fullest;
+  for (const LimitModel& limit : model.limits) {
+    const std::optional<double> ratio = limit.now.ratio();
+    if (limit.now.kind == LimitKind::kCgroupV2 && ratio && *ratio >= kNearlyFull) fullest = std::max(fullest, ratio);
+  }
+  return fullest;
+}
 
 // "591 MiB private to the workers at the peak: 545 MiB copied, 46 MiB private before the attach."
 std::string PeakSentence(const RunModel& model, const PeakSplit& split) {
@@ -95,16 +109,19 @@ std::string Verdict(const RunModel& model, const Findings& findings) {
   return absl::StrJoin(sentences, " ");
 }
 
-void TellThatItHasNoEnd(absl::Duration t, Findings* findings) {
+void TellThatItHasNoEnd(const RunModel& model, Findings* findings) {
   if (findings->diagnoses.empty() || findings->diagnoses.front().harm < Harm::kNone) return;
   Diagnosis& first = findings->diagnoses.front();
+  const std::optional<double> full = FullCgroup(model);
+  const std::string why =
+      full ? absl::StrCat(", perhaps by the OOM killer: the target's cgroup was ", Percent(*full), " full") : "";
   std::vector<std::string*> texts = {&findings->headline.sentence, &findings->verdict};
   if (first.summary == findings->headline.sentence) texts.push_back(&first.summary);
   for (std::string* text : texts) {
     absl::string_view rest = *text;
     const bool nothing = absl::ConsumePrefix(&rest, "Nothing to do: ");
-    *text = absl::StrCat(nothing ? "Nothing to do in the first " : "In the first ", HumanDuration(t),
-                         " (the recording still runs, or was cut off): ", rest);
+    *text = absl::StrCat(nothing && !full ? "Nothing to do in the first " : "In the first ", HumanDuration(model.t),
+                         " (the recording still runs, or was cut off", why, "): ", rest);
   }
 }
 

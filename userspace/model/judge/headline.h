@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "absl/time/time.h"
 #include "model/judge/run.h"
 
 namespace cowprof {
@@ -25,9 +24,9 @@ inline constexpr char kHasNoEnd[] = " has no end: still running, killed, or the 
 Headline HeadlineOf(const Run& run, const Findings& findings);
 // See Findings::verdict; `findings` already has everything else of Detail::kScreen.
 std::string Verdict(const RunModel& model, const Findings& findings);
-// Of a recording without an end, at `t`, which may still be made: if the first sentence has nothing to blame, it says
-// how far that goes, and so does the diagnosis that it is.
-void TellThatItHasNoEnd(absl::Duration t, Findings* findings);
+// Of a recording without an end, which may still be made: if the first sentence has nothing to blame, it says how far
+// that goes, and so does the diagnosis that it is.
+void TellThatItHasNoEnd(const RunModel& model, Findings* findings);
 
 }  // namespace cowprof
 

@@ -147,7 +147,7 @@ TEST_CASE("nothing to do: spawned workers inherit nothing") {
 TEST_CASE("nothing to do: of a recording without an end the first sentence says so") {
   const auto cut_off = [](const Run& run) {
     Findings findings = Judge(run);
-    TellThatItHasNoEnd(run.model.t, &findings);
+    TellThatItHasNoEnd(run.model, &findings);
     CHECK(absl::StartsWith(findings.verdict, findings.headline.sentence));
     CHECK(findings.diagnoses[0].summary == findings.headline.sentence);
     return findings.headline.sentence;
@@ -158,6 +158,15 @@ TEST_CASE("nothing to do: of a recording without an end the first sentence says 
   CHECK(absl::StartsWith(cut_off(Recorded(40, 12)),
                          "In the first 3.0 s (the recording still runs, or was cut off): Each worker copied"));
   CHECK(cut_off(Recorded(2, 100)) == HeadlineOf(Recorded(2, 100)));  // what it blames stands
+  // The OOM killer ends a recorder in the container with it (memory.oom.group).
+  Run full = Recorded(2, 1);
+  full.model.limits = {{.now = {LimitKind::kCgroupV2, "/kubepods/a", 1000, 970}}};
+  CHECK(absl::StartsWith(cut_off(full),
+                         "In the first 3.0 s (the recording still runs, or was cut off, perhaps by the "
+                         "OOM killer: the target's cgroup was 97 % full): the workers share"));
+  full.model.limits[0].now.used = 800;
+  CHECK(
+      absl::StartsWith(cut_off(full), "Nothing to do in the first 3.0 s (the recording still runs, or was cut off): "));
 }
 
 TEST_CASE("nothing to do: what wrote to files that it maps privately is said") {
