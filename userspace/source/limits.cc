@@ -97,8 +97,13 @@ void AppendHost(const Target& target, Rows* rows) {
   if (!text.ok()) return;
   const HostMemory host = ParseHostMemory(*text);
   if (!host.total_bytes || !host.available_bytes) return;
-  const uint64_t limit = *host.total_bytes + host.swap_total_bytes.value_or(0);
-  const uint64_t left = *host.available_bytes + host.swap_free_bytes.value_or(0);
+  uint64_t swap = host.swap_total_bytes.value_or(0), swap_free = host.swap_free_bytes.value_or(0);
+  if (swap > 0) {
+    const ZramSwap zram = ParseZramSwap(ReadSmallFile(target.proc.root() + "/swaps").value_or(""));
+    swap = SaturatingSubtract(swap, zram.total_bytes);
+    swap_free = std::min(swap, SaturatingSubtract(swap_free, zram.free_bytes));  // another moment than meminfo's
+  }
+  const uint64_t limit = *host.total_bytes + swap, left = *host.available_bytes + swap_free;
   rows->push_back({LimitKind::kHost, "MemTotal+SwapTotal", limit, SaturatingSubtract(limit, left)});
 }
 

@@ -24,8 +24,8 @@ class Limits {
   // One row each for shm (statfs of /dev/shm below the process's root), every memory cgroup level with a limit and in
   // any case the innermost, host memory, RLIMIT_AS and RLIMIT_NOFILE. What can't be read has no row. `used` of a cgroup
   // excludes file pages and reclaimable slabs, which the kernel reclaims before it kills; `used` of the host is
-  // MemTotal + SwapTotal minus MemAvailable and SwapFree. Of a process that is exiting, the cgroups are those of the
-  // last call, which must have been about the same process.
+  // MemTotal + SwapTotal minus MemAvailable and SwapFree, without swap on zram. Of a process that is exiting, the
+  // cgroups are those of the last call, which must have been about the same process.
   std::vector<LimitSample> Read(pid_t pid) const;
   // The same, for frequent calls about one process: its list of cgroups may be up to a second old. `now`: of any
   // monotonic clock.

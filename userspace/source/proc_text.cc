@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 
 namespace cowprof {
 namespace {
@@ -195,6 +196,24 @@ HostMemory ParseHostMemory(absl::string_view text) {
     }
   });
   return memory;
+}
+
+// "/dev/zram0   partition   8388604   1024   100": file, type, size and used in KiB, priority. From another mount
+// namespace the file may be "/zram0".
+ZramSwap ParseZramSwap(absl::string_view text) {
+  ZramSwap zram;
+  while (!text.empty()) {
+    absl::string_view line = TakeLine(&text);
+    const absl::string_view file = TakeWord(&line), type = TakeWord(&line);
+    absl::string_view name = file.substr(file.find_last_of('/') + 1);
+    uint64_t device = 0, size = 0, used = 0;
+    if (type != "partition" || !absl::ConsumePrefix(&name, "zram") || !ParseNumber(name, &device)) continue;
+    if (!ParseNumber(TakeWord(&line), &size) || !ParseNumber(TakeWord(&line), &used) || size > kMaxKib || used > size)
+      continue;
+    zram.total_bytes += size * 1024;
+    zram.free_bytes += (size - used) * 1024;
+  }
+  return zram;
 }
 
 std::vector<Mapping> ParseMaps(absl::string_view text) {

@@ -72,6 +72,13 @@ struct HostMemory {
 };
 HostMemory ParseHostMemory(absl::string_view text);
 
+// /proc/swaps: the swap on zram devices, which keep pages in RAM, compressed. SwapTotal and SwapFree count their size
+// before compression. Bytes; `free_bytes`: not in use.
+struct ZramSwap {
+  uint64_t total_bytes = 0, free_bytes = 0;
+};
+ZramSwap ParseZramSwap(absl::string_view text);
+
 }  // namespace cowprof
 
 #endif  // COWPROF_SOURCE_PROC_TEXT_H_

@@ -280,6 +280,31 @@ TEST_CASE("host memory with swap") {
   CHECK(host.Read().empty());
 }
 
+TEST_CASE("host memory: swap on zram is not memory of its own") {
+  Host host;
+  host.tree.Write("/proc/meminfo", "MemTotal: 100 kB\nMemAvailable: 30 kB\nSwapTotal: 50 kB\nSwapFree: 20 kB\n");
+  const std::string head = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n";
+  const auto with = [&](const std::string& swaps) {
+    host.tree.Write("/proc/swaps", head + swaps);
+    return host.Read().at(0);
+  };
+  const auto row = [](uint64_t limit, uint64_t used) {
+    return LimitSample{LimitKind::kHost, "MemTotal+SwapTotal", limit * 1024, used * 1024};
+  };
+  CHECK(with("/dev/sda2                               partition\t50\t\t30\t\t-2\n") == row(150, 100));
+  CHECK(with("/dev/zram0                              partition\t50\t\t30\t\t100\n") == row(100, 70));
+  CHECK(with("/dev/zram0 partition 40 25 100\n/swapfile file 10 5 -2\n") == row(110, 75));
+  CHECK(with("/dev/zram0 partition 20 10 100\n/zram1 partition 30 20 100\n") == row(100, 70));
+  // Pages were swapped out between the two reads.
+  CHECK(with("/dev/zram0 partition 50 35 100\n") == row(100, 70));
+  CHECK(with("/dev/zram0 partition 40 30 100\n/swapfile file 10 5 -2\n") == row(110, 70));
+  // Not zram, or not readable.
+  for (const char* swaps : {"/home/zram0 file 50 30 -2\n", "/dev/zramx partition 50 30 -2\n",
+                            "/dev/zram0 partition 50 60 1\n", "/dev/zram0 partition\n", ""}) {
+    CHECK(with(swaps) == row(150, 100));
+  }
+}
+
 TEST_CASE("resource limits of the process") {
   Host host;
   host.tree.Write("/proc/12/stat", "12 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 8192 1 2 3\n");
