@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "model/facts/ended_aggregate.h"
+#include "model/facts/roles.h"
 #include "model/format.h"
 #include "model/judge/blame.h"
 #include "model/judge/diagnosis_facts.h"
@@ -25,6 +26,7 @@ constexpr size_t kMostBelow = 5, kMostOfCommand = 120;
 constexpr uint64_t kManyBytes = 256 << 20;  // too much to call it nothing, even where each worker has little of it
 constexpr uint64_t kMuchOfOne = 64 << 20;   // new memory of a worker
 constexpr uint64_t kMuchShared = 64 << 20;
+constexpr uint64_t kMuchOfRank = uint64_t{1} << 30;          // of data that workers share
 constexpr absl::Duration kLongestStart = absl::Seconds(30);  // of a program that puts itself into the background
 constexpr absl::Duration kLongEnough = absl::Seconds(30);    // to see whether memory keeps growing
 
@@ -188,6 +190,26 @@ std::string SharedKept(const Facts& facts) {
       "tmpfs), and kept it.");
 }
 
+// Ranks that each have their data in memory of their own, where it was read how much that is in one of them. Whether
+// the others have the same data, nobody can tell. "": it is not so, or may be mapped from a file already.
+std::string HeldByRanks(const Facts& facts) {
+  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
+  const ProcessModel* const read = seen ? facts.model.Find(seen->index) : nullptr;
+  if (read == nullptr || !IsTrainer(*read, facts.model) || !seen->look.held) return "";
+  const uint64_t bytes = seen->look.held->best, ranks = SlotsOf(facts.model).ranks;
+  if (bytes < kMuchOfRank || ranks < 2) return "";
+  for (const ProcessModel& process : facts.model.processes) {
+    const bool own = process.space == process.index && process.anonymous_pages() * facts.page_bytes >= bytes;
+    const bool mapped = process.proc.file_pages.value_or(0) * facts.page_bytes >= bytes;
+    if (mapped || (IsTrainer(process, facts.model) && !own)) return "";
+  }
+  return absl::StrCat(
+      " Each of ", ranks, " ranks has memory of its own, and what one of them gives its workers takes about ",
+      HumanBytes(bytes),
+      " of it: if the other ranks hold the same, one file that all map (numpy.memmap, Arrow) would hold "
+      "it once.");
+}
+
 // A program that puts itself into the background ends at once, as a recording sees it. "": it did not.
 std::string LeftRunning(const Facts& facts) {
   const ProcessModel* const target = facts.model.target();
@@ -254,7 +276,8 @@ std::string HeldAtTheEnd(const Facts& facts) {
 std::string NothingToDo(const Facts& facts) {
   const std::string left = absl::StrCat(LimitAhead(facts), LeftRunning(facts)), growth = GrowthOfOthers(facts);
   const bool met = facts.findings.forecast.first_limit >= 0;  // a limit, be it one that is nearly empty yet
-  const bool well = !met && left.empty() && growth.empty() && !StillGrows(facts);
+  const std::string of_ranks = HeldByRanks(facts);
+  const bool well = !met && left.empty() && growth.empty() && of_ranks.empty() && !StillGrows(facts);
   if (!facts.HasWorkers()) {
     const std::string no_worker =
         !growth.empty() ? absl::StrCat("No worker was forked. ", growth)
@@ -275,7 +298,7 @@ std::string NothingToDo(const Facts& facts) {
                           : absl::StrCat("The workers inherit nothing (", method, ").");
   }
   const absl::string_view space = !of_workers.empty() && !own.empty() ? " " : "";
-  return absl::StrCat(left, of_workers, space, own.empty() ? Holdings(facts) : own, SharedKept(facts),
+  return absl::StrCat(left, of_workers, space, own.empty() ? Holdings(facts) : own, SharedKept(facts), of_ranks,
                       growth.empty() ? "" : " ", growth);
 }
 

@@ -265,4 +265,37 @@ TEST_CASE("diagnosis: of several workers, those that copied are counted") {
   CHECK(absl::StrContains(HeadlineOf(run), " of the parent's memory in 1 of 3 workers"));
 }
 
+TEST_CASE("nothing to do: ranks that each hold their data are told so, where it may be the same") {
+  constexpr uint64_t kGiB = 1024 * kMiB;
+  Run run = Recorded(4, 0);
+  for (const int index : {1, 2}) {
+    ProcessModel& rank = run.model.processes[index];
+    rank.role = Role::kRank;
+    rank.space = index;
+    rank.proc.anon_pages = 3 * kGiB;
+  }
+  PickleLook look = {.root = "train_loader"};
+  look.held = PickleSize{.low = uint64_t{1} << 31, .best = uint64_t{1} << 31};
+  run.model.start_methods = SeenStartMethods{.index = 1, .look = look};
+  const auto says = [&] { return absl::StrContains(HeadlineOf(run), "Each of 2 ranks has memory of its own"); };
+  INFO(HeadlineOf(run));
+  CHECK(absl::StartsWith(HeadlineOf(run), "The workers share what they should."));
+  CHECK(absl::StrContains(
+      HeadlineOf(run),
+      ", and what one of them gives its workers takes about 2.0 GiB of it: if the other ranks hold the same, one file "
+      "that all map (numpy.memmap, Arrow) would hold it once."));
+  run.model.processes[3].proc.file_pages = 2 * kGiB;  // it is mapped
+  CHECK(!says());
+  run.model.processes[3].proc.file_pages = 0;
+  run.model.processes[2].proc.anon_pages = kGiB;  // another one does not hold as much
+  CHECK(!says());
+  run.model.processes[2].proc.anon_pages = 3 * kGiB;
+  CHECK(says());
+  run.model.processes[2].space = 0;  // forked, it shares its launcher's
+  CHECK(!says());
+  run.model.processes[2].space = 2;
+  run.model.start_methods->look.held->best = uint64_t{1} << 29;
+  CHECK(absl::StartsWith(HeadlineOf(run), "Nothing to do: the workers share"));
+}
+
 }  // namespace cowprof
