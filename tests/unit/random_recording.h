@@ -57,6 +57,7 @@ class RandomRecording {
                      .rank = {RankSource::kSlurm, 1, {}, 8, "4711"},
                      .labels = {{"run", "a=b"}, {"x", ""}}};
     info.limits = {{LimitKind::kShm, "/dev/shm", 67'108'864, 12}, {LimitKind::kHost, "Mem", {}, 9}};
+    info.shm_of_host = true;
     return info;
   }
 

@@ -35,6 +35,7 @@
 #include "source/environment.h"
 #include "source/fault_ladder.h"
 #include "source/limits.h"
+#include "source/namespaces.h"
 #include "source/pagemap.h"
 #include "source/probe_plan.h"
 #include "source/proc_text.h"
@@ -250,7 +251,9 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   }
   info.command = info.started_target ? absl::StrJoin(options.program, " ") : proc.ReadCommandLine(target);
   if (info.command.empty() && stat.ok()) info.command = stat->comm;
-  info.limits = Limits(proc).Read(target);
+  const Limits limits(proc);
+  info.limits = limits.Read(target);
+  info.shm_of_host = HasHostPids() && limits.SharesShmWithInit(target);
   info.identity = IdentityOf(proc, target, options.labels);
   recording->run.model.info = info;
   recording->run.model.most_ended = kMostEnded;

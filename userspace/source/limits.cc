@@ -5,12 +5,16 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "model/saturating.h"
 #include "posix/open_in_root.h"
 #include "source/cgroup.h"
@@ -164,6 +168,20 @@ uint64_t Limits::ShmDevice(pid_t pid) const {
   const Fd folder = OpenFolderInRoot(proc_.PathOf(pid, "root"), "dev/shm");
   struct stat found;
   return folder.ok() && fstat(folder.fd(), &found) == 0 ? found.st_dev : 0;
+}
+
+bool Limits::SharesShmWithInit(pid_t pid) const {
+  const uint64_t device = ShmDevice(pid);
+  const auto mounts = proc_.ReadFile(1, "mountinfo");  // its root can be read by root only
+  if (device == 0 || !mounts.ok()) return false;
+  // "25 30 0:23 / /dev/shm rw ...". The last one hides those before it.
+  bool shared = false;
+  for (const absl::string_view line : absl::StrSplit(*mounts, '\n')) {
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(' ', 5));
+    if (fields.size() > 4 && fields[4] == "/dev/shm")
+      shared = fields[2] == absl::StrCat(major(device), ":", minor(device));
+  }
+  return shared;
 }
 
 bool Limits::NameCgroup(pid_t pid, uint64_t inode, LimitSample* limit) const {

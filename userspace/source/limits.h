@@ -34,6 +34,8 @@ class Limits {
   std::vector<LimitSample> ReadLastCgroups() const;
   // st_dev of the file system that the process has at /dev/shm; 0: none, or the process is gone.
   uint64_t ShmDevice(pid_t pid) const;
+  // Whether that is what process 1 of this /proc has at /dev/shm. False: it is not, or it is not known.
+  bool SharesShmWithInit(pid_t pid) const;
   // Completes the name of a cgroup limit: among the cgroups of the process, finds the one whose directory has this
   // inode. False: there is none, or the process is gone.
   bool NameCgroup(pid_t pid, uint64_t inode, LimitSample* limit) const;

@@ -42,6 +42,7 @@ std::string EncodeHeader(const RunInfo& info) {
   };
   if (!info.without.empty()) header["plan"]["without"] = info.without;
   if (info.target_age) header["target"]["age_seconds"] = absl::ToDoubleSeconds(*info.target_age);
+  if (info.shm_of_host) header["target"]["host_shm"] = true;
   return absl::StrCat("{\"schema\":\"", kSchemaPrefix, kTimelineSchema, "\",\"header\":", Dump(header),
                       ",\"records\":[");
 }
@@ -79,6 +80,7 @@ absl::StatusOr<RunInfo> DecodeHeader(absl::string_view document_start) {
                   .target = {NumberOf<pid_t>(target, "pid"), NumberOf<uint64_t>(target, "start_ns")},
                   .command = TextOf(target, "command"),
                   .started_target = BoolOf(target, "started_by_cowprof"),
+                  .shm_of_host = BoolOf(target, "host_shm"),
                   .identity = DecodeIdentity(part(header, "identity", none))};
   if (target.contains("age_seconds"))
     info.target_age = absl::Seconds(std::max(NumberOf<double>(target, "age_seconds"), 0.0));

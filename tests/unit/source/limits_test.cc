@@ -5,6 +5,7 @@
 #include <linux/magic.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -303,6 +304,25 @@ TEST_CASE("host memory: swap on zram is not memory of its own") {
                             "/dev/zram0 partition 50 60 1\n", "/dev/zram0 partition\n", ""}) {
     CHECK(with(swaps) == row(150, 100));
   }
+}
+
+TEST_CASE("whether /dev/shm is that of process 1") {
+  Host host;
+  const auto with = [&](const std::string& mounts) {
+    host.tree.Write("/proc/1/mountinfo", mounts);
+    return Limits(ProcFs(host.tree.root() + "/proc"), host.tree.root()).SharesShmWithInit(12);
+  };
+  const auto mount = [](uint64_t device, const char* at) {
+    return absl::StrCat("25 30 ", major(device), ":", minor(device), " / ", at, " rw,nosuid - tmpfs tmpfs rw\n");
+  };
+  CHECK_FALSE(with(mount(0, "/dev/shm")));  // the process has none
+  host.tree.Write(kShmOfProcess + "/x", "");
+  const uint64_t device = Limits(ProcFs(host.tree.root() + "/proc")).ShmDevice(12);
+  REQUIRE(device != 0);
+  CHECK(with(mount(1, "/") + mount(device, "/dev/shm")));
+  CHECK_FALSE(with(mount(device, "/dev/shm") + mount(device + 1, "/dev/shm")));
+  CHECK_FALSE(with(mount(device, "/dev/shm2") + mount(device + 1, "/dev/shm")));
+  CHECK_FALSE(with(""));
 }
 
 TEST_CASE("resource limits of the process") {

@@ -236,6 +236,7 @@ struct RunInfo {
   // How long the target had lived at t = 0; absent: not known (recordings before this field).
   std::optional<absl::Duration> target_age;
   std::vector<LimitSample> limits;  // of the target, at the start
+  bool shm_of_host = false;         // its /dev/shm is the host's; false: a container's own, or not known
   RunIdentity identity;
   bool operator==(const RunInfo&) const = default;
 };

@@ -203,7 +203,8 @@ std::string AlertAdvice(const Alert& alert, const RunModel& model) {
     case LimitKind::kShm:
       return absl::StrCat(
           dataloader ? "use fewer workers, a smaller batch or prefetch_factor now" : "keep less in shared memory",
-          "; long-term, a larger /dev/shm (docker run --shm-size, --ipc=host, or mount -o remount,size= /dev/shm)");
+          "; long-term, a larger /dev/shm (", model.info.shm_of_host ? "" : "docker run --shm-size, --ipc=host, or ",
+          "mount -o remount,size= /dev/shm)");
     case LimitKind::kShmInodes:
       return absl::StrCat(dataloader ? "use fewer and larger tensors in a batch" : "use fewer and larger segments",
                           "; long-term, mount -o remount,nr_inodes= /dev/shm");

@@ -202,6 +202,11 @@ Diagnosis OomHost(const Facts& facts) {
                                    ": no cgroup's limit was met; the host, or the part of it that the "
                                    "process may use (NUMA nodes), had no memory left.");
   diagnosis.advice = AdviceAgainst(kill, facts);
+  if (absl::StrContains(facts.model.info.kernel, "microsoft")) {
+    diagnosis.advice.push_back(
+        "The host is WSL2's virtual machine, which has only a part of Windows' memory: raise memory= and swap= in the "
+        "section [wsl2] of %UserProfile%\\.wslconfig, then call wsl --shutdown.");
+  }
   diagnosis.advice.push_back(
       "Find what else is large on this host, and give the job its own cgroup with a limit: then it can be told apart "
       "from the others, and dies alone.");

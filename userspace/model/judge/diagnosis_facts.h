@@ -191,6 +191,7 @@ std::optional<std::string> LargerShm(const RunModel& model);
 // What the first advice begins with then: it is what helps at once.
 inline constexpr char kNoLargerShm[] = "Memory has no room for a larger one: keep";
 // The same, of a container's own: what is in it counts against a cgroup that does not hold the present one, too.
+// nullopt, too, where the target has the host's.
 std::optional<std::string> LargerShmOfContainer(const RunModel& model);
 const char* CountsAgainstMemory(const RunModel& model);  // a sentence, or "" without a limit of the cgroup
 // diagnose_shm.cc

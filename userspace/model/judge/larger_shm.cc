@@ -42,7 +42,7 @@ std::optional<std::string> LargerShm(const RunModel& model, bool of_container) {
 
 std::optional<std::string> LargerShm(const RunModel& model) { return LargerShm(model, /*of_container=*/false); }
 std::optional<std::string> LargerShmOfContainer(const RunModel& model) {
-  return LargerShm(model, /*of_container=*/true);
+  return model.info.shm_of_host ? std::nullopt : LargerShm(model, /*of_container=*/true);
 }
 
 const char* CountsAgainstMemory(const RunModel& model) {

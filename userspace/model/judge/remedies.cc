@@ -276,6 +276,7 @@ void AddShm(const Facts& facts, Remedies* out) {
          .cost = "What is in /dev/shm counts against the memory of the host and of its cgroup.",
          .rests_on =
              "twice what it holds or held, rounded up, as far as memory has room: it lifts the limit and saves nothing"});
+    if (facts.model.info.shm_of_host) continue;
     out->push_back({.id = "ipc-host",
                     .action = "--ipc=host: the container uses the host's /dev/shm",
                     .saves = Estimate{},

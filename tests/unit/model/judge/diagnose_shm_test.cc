@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -242,6 +243,19 @@ TEST_CASE("the room to ask for is twice what was used, and never beyond a count"
   REQUIRE(found.size() == 1);
   INFO(TextOf(found[0]));
   CHECK(absl::StrContains(TextOf(found[0]), size));
+}
+
+TEST_CASE("the host's own /dev/shm has no option of Docker") {
+  Run run = Of({Tree({Mount(64)})});
+  CHECK(absl::StartsWith(DiagnosesOf(run)[0].advice[0], "Make it larger: docker run --shm-size=128m (or --ipc=host"));
+  const auto offers = [&](const char* id) {
+    return absl::c_any_of(Judge(run).remedies, [id](const Remedy& remedy) { return remedy.id == id; });
+  };
+  CHECK(offers("ipc-host"));
+  run.model.info.shm_of_host = true;
+  CHECK(DiagnosesOf(run)[0].advice[0] == "Make it larger: on the host itself mount -o remount,size=128m /dev/shm.");
+  CHECK(offers("shm-size"));
+  CHECK_FALSE(offers("ipc-host"));
 }
 
 TEST_CASE("no more room is asked for than limits of memory leave") {

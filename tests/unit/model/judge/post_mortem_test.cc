@@ -338,6 +338,9 @@ TEST_CASE("post-mortem: the host runs out of memory") {
   CHECK(Of(story, 1).cause == "oom-host");
   CHECK(Of(story, 1).text == "killed by SIGKILL: the OOM killer, the host's memory");
   CHECK(IdsOf(story) == Ids{"oom-host", "cow-refcount"});
+  CHECK_FALSE(absl::StrContains(TextOf(First(story)), ".wslconfig"));
+  story.run.model.info.kernel = "6.6.87.2-microsoft-standard-WSL2";
+  CHECK(absl::StrContains(TextOf(First(story)), "The host is WSL2's virtual machine"));
 }
 
 TEST_CASE("post-mortem: no OOM kill is assumed where none was seen") {
