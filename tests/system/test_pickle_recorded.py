@@ -1,5 +1,5 @@
 """What a recording says by itself of start methods: the program that dies because its data set can't be pickled, near misses,
-and what spawn would send where fork is used."""
+the main module that starts processes as it is imported, and what spawn would send where fork is used."""
 import json
 import pickle
 import re
@@ -94,6 +94,25 @@ def test_what_pickles_starts_and_is_no_failure(tmp_path):
     report, _, code = recorded(tmp_path, "system", "process", "none", "spawn", ROWS)
     assert code == 0
     assert "pickle-failure" not in [diagnosis["id"] for diagnosis in report["diagnoses"]]
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_a_main_module_without_a_guard_is_the_cause(tmp_path, version):
+    for attempt in range(ATTEMPTS):
+        file = tmp_path / "recording.json"
+        done = harness.run_cowprof("--output", file, "--", PYTHONS[version], WORKLOADS / "unguarded_main.py",
+                                   seconds=60 * harness.PATIENCE)
+        assert done.returncode == 1 and "bootstrapping phase" in done.stderr
+        report = harness.report_of(file)
+        harness.validate(report, "report.schema.json")
+        harness.validate(json.loads(file.read_text()), "timeline.schema.json")
+        if "unguarded-main" in [diagnosis["id"] for diagnosis in report["diagnoses"]]:
+            break
+    first = report["diagnoses"][0]
+    assert first["id"] == report["headline"]["diagnosis"] == "unguarded-main", report["diagnoses"]
+    assert '__name__ == "__main__"' in first["advice"][0]
+    (worker,) = [process for process in report["processes"] if process["role"] == "worker"]
+    assert first["pids"] == [worker["pid"]]
 
 
 def length_of(rows):

@@ -220,6 +220,8 @@ class RandomRecording {
     if (Chance(0.3)) {
       const StartFailed failed = {.type = Name(), .message = Name(), .look = look};
       sample->events.push_back({.t = sample->t, .index = index, .what = failed});
+      sample->events.push_back(
+          {.t = sample->t, .index = index, .what = LastErrorSeen{Name(), Name(), /*importing_main=*/Chance(0.5)}});
     }
     AddHangs(index, sample);
     random_ = before;

@@ -72,15 +72,19 @@ std::optional<LastError> ReadLastError(const Interpreter& interpreter, const Mem
   if (found.type.empty()) return std::nullopt;
   found.message = graph.Text(
       graph.Pointer(graph.Pointer(error + graph.state().exception_args) + graph.layout().container.tuple_items));
-  bool starts = false, dumps = false;
+  bool starts = false, dumps = false, imports_main = false, refused = false;
   CodeReader codes(interpreter, cached);
   for (const RawFrame& frame : LastTraceback(graph)) {
     const std::optional<CodeLocation> code = codes.Resolve(frame.code, 0);
     if (!code) continue;
     starts |= IsIn(*code, "start", "/multiprocessing/process.py");
     dumps |= IsIn(*code, "dump", "/multiprocessing/reduction.py");
+    for (const char* function : {"_fixup_main_from_path", "_fixup_main_from_name"})
+      imports_main |= IsIn(*code, function, "/multiprocessing/spawn.py");
+    refused |= IsIn(*code, "_check_not_importing_main", "/multiprocessing/spawn.py");
   }
   found.in_start = starts && dumps;
+  found.importing_main = imports_main && refused;
   return found;
 }
 

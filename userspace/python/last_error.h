@@ -18,6 +18,9 @@ namespace cowprof {
 struct LastError {
   std::string type, message;  // "TypeError", "cannot pickle 'dict_keys' object"; the message at most 200 bytes
   bool in_start = false;      // raised while multiprocessing pickled an object to start a process
+  // Raised by multiprocessing, since a process that it started itself started another one as it imported the main
+  // module.
+  bool importing_main = false;
 };
 // nullopt: there was none, or it can't be read (any more).
 std::optional<LastError> ReadLastError(const Interpreter& interpreter, const MemoryReader& memory);

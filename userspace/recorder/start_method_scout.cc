@@ -28,9 +28,10 @@
 namespace cowprof {
 namespace {
 
-constexpr size_t kMostBytes = 128 << 10;                                  // of a packet
-constexpr char kWatch = 'w', kLook = 'l', kPickling = 'p', kEnded = 'e';  // requests
+constexpr size_t kMostBytes = 128 << 10;                                                       // of a packet
+constexpr char kWatch = 'w', kWatchStarted = 's', kLook = 'l', kPickling = 'p', kEnded = 'e';  // requests
 constexpr size_t kMostWatched = 16, kMostListed = 16;  // processes; failures and unknowns of a report
+constexpr size_t kMostBesideStarted = 8;               // processes: the others keep their room
 constexpr size_t kLongestText = 400;                   // of a field of a report, bytes
 // Between two reads while something is pickled, while it may be, and of a program that forks its workers, which must
 // not lose batches to wake-ups.
@@ -38,7 +39,7 @@ constexpr absl::Duration kFastGap = absl::Milliseconds(1), kGap = absl::Millisec
                          kSlowGap = absl::Milliseconds(250);
 // What is sent is pickled right after multiprocessing has started its helper: the error, if it is small, comes first.
 constexpr absl::Duration kErrorFirst = absl::Milliseconds(40);
-constexpr absl::Duration kFastTime = absl::Seconds(20), kTime = absl::Minutes(10);
+constexpr absl::Duration kFastTime = absl::Seconds(20), kTime = absl::Minutes(10), kStartTime = absl::Seconds(10);
 // A walk gets a quarter of one CPU, after a first part that nobody notices.
 constexpr absl::Duration kFirstWork = absl::Milliseconds(50), kWork = absl::Milliseconds(5),
                          kRest = absl::Milliseconds(15);
@@ -89,7 +90,8 @@ struct Watched {
   std::unique_ptr<Program> program;
   std::unique_ptr<ProcessMemory> memory;  // of this process
   std::optional<SysWatch> sys;
-  bool told = false;  // of its error
+  bool started = false;  // by multiprocessing
+  bool told = false;     // of its error
 };
 
 class Scout {
@@ -155,6 +157,13 @@ bool Scout::Serve() {
     case kWatch:
       if (Know(request.id) != nullptr) until_ = now + kTime;
       break;
+    case kWatchStarted:
+      if (watched_.size() >= kMostBesideStarted) break;
+      if (Watched* const watched = Know(request.id)) {
+        watched->started = true;
+        until_ = std::max(until_, now + kStartTime);
+      }
+      break;
     case kPickling:
       fast_until_ = now + kFastTime;
       until_ = now + kTime;
@@ -186,8 +195,12 @@ void Scout::LookAtError(const ProcessId& id, Watched* watched) {
   const Interpreter& python = watched->program->interpreter();
   const LineageMemory& memory = watched->program->memory();
   std::optional<LastError> error = ReadLastError(python, memory);
-  if (!error || !error->in_start) return;
+  if (!error || !(error->in_start || watched->started)) return;
   watched->told = true;
+  if (watched->started) {
+    Tell(id, "error", {{"error", error->type}, {"message", error->message}, {"importing_main", error->importing_main}});
+    return;
+  }
   const PickleLook look = LookAtEnding(python, memory, FindWhatFailed(python, memory),
                                        {.objects = kMostObjectsAtEnd, .time = kMostTimeAtEnd});
   Tell(id, "failed", {{"error", error->type}, {"message", error->message}, {"look", EncodeLook(Shortened(look))}});
@@ -254,6 +267,10 @@ std::optional<ScoutReport> ReportOf(const Json& json) {
   const ProcessId id = IdOf(json);
   if (const auto look = json.find("look"); look != json.end())
     return ScoutReport{id, StartMethodsSeen{DecodeLook(*look)}};
+  if (const auto error = json.find("error"); error != json.end()) {
+    return ScoutReport{
+        id, LastErrorSeen{TextOf(*error, "error"), TextOf(*error, "message"), BoolOf(*error, "importing_main")}};
+  }
   const auto failed = json.find("failed");
   if (failed == json.end()) return std::nullopt;
   StartFailed error = {.type = TextOf(*failed, "error"), .message = TextOf(*failed, "message"), .look = {}};
@@ -288,6 +305,8 @@ void StartMethodScout::Send(char what, const ProcessId& id, const ProcessId& oth
 }
 
 void StartMethodScout::Watch(const ProcessId& id) { Send(kWatch, id); }
+
+void StartMethodScout::WatchStarted(const ProcessId& id) { Send(kWatchStarted, id); }
 
 void StartMethodScout::Look(const ProcessId& id, const ProcessId& worker) { Send(kLook, id, worker); }
 

@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "model/facts/event.h"
 #include "model/facts/process_id.h"
 #include "model/facts/start_methods.h"
 #include "posix/fd.h"
@@ -23,7 +24,7 @@ namespace cowprof {
 
 struct ScoutReport {
   ProcessId id;  // of the process that was read
-  std::variant<StartMethodsSeen, StartFailed> what;
+  std::variant<StartMethodsSeen, StartFailed, LastErrorSeen> what;
 };
 
 class StartMethodScout {
@@ -35,6 +36,9 @@ class StartMethodScout {
 
   // Watches a process, which runs Python, until it ends: several times a second at least.
   void Watch(const ProcessId& id);
+  // The same of a process that multiprocessing started: for its last error, closely for its first seconds, and only
+  // while few are watched.
+  void WatchStarted(const ProcessId& id);
   // Also reads what its workers would be sent; where nothing is found, what `worker`, a child of it, was sent.
   void Look(const ProcessId& id, const ProcessId& worker);
   // The same of a process that is about to pickle, or does: watches for an error, which is there for milliseconds.

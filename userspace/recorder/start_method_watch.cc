@@ -13,15 +13,18 @@ namespace cowprof {
 namespace {
 
 constexpr int kMostLooks = 6;
+constexpr int kMostStarted = 64;  // in a recording: those that fail as they start mostly all do
 constexpr absl::Duration kBetweenLooks = absl::Seconds(1), kLongestLook = absl::Seconds(10);
 constexpr absl::Duration kWaitForLast = absl::Milliseconds(500);  // in a tick, however many have failed
 
+bool IsForkserver(const std::string& command) {
+  return absl::StrContains(command, "from multiprocessing.forkserver import");
+}
 // What multiprocessing starts before it pickles an object for the first worker, by its command line: resource_tracker
 // (semaphore_tracker up to 3.7), forkserver; and the workers of spawn.
 bool IsHelper(const std::string& command) {
   return absl::StrContains(command, "from multiprocessing.resource_tracker import") ||
-         absl::StrContains(command, "from multiprocessing.semaphore_tracker import") ||
-         absl::StrContains(command, "from multiprocessing.forkserver import");
+         absl::StrContains(command, "from multiprocessing.semaphore_tracker import") || IsForkserver(command);
 }
 bool IsSpawned(const std::string& command) { return absl::StrContains(command, "from multiprocessing.spawn import"); }
 
@@ -44,7 +47,13 @@ void StartMethodWatch::LookAt(int parent, const ProcessId& worker, bool pickling
 void StartMethodWatch::Ask(const Event& event, const LivingProcess& process, const Processes& processes) {
   const LivingProcess* const parent = processes.Find(process.parent);
   if (const auto* python = event.As<PythonFound>()) {
-    if (!python->problem.empty() || helpers_.contains(process.index)) return;
+    if (!python->problem.empty()) return;
+    if (started_.contains(process.index) && watched_started_ < kMostStarted) {
+      ++watched_started_;
+      indexes_[process.id] = process.index;
+      scout_->WatchStarted(process.id);
+    }
+    if (helpers_.contains(process.index)) return;
     pythons_[process.index] = process.id;
     indexes_[process.id] = process.index;
     scout_->Watch(process.id);
@@ -60,6 +69,7 @@ void StartMethodWatch::Ask(const Event& event, const LivingProcess& process, con
     const bool helper = IsHelper(execed->command), spawned = IsSpawned(execed->command);
     execed_.insert(process.index);
     if (helper || spawned) helpers_.insert(process.index);
+    if (spawned || IsForkserver(execed->command)) started_.insert(process.index);
     if (parent != nullptr && (helper || (spawned && !found_ && event.t >= next_look_)))
       LookAt(parent->index, {}, /*pickling=*/true, event.t);
   } else if (parent != nullptr && process.origin == Origin::kForked && process.space != process.index) {
@@ -107,6 +117,7 @@ void StartMethodWatch::Run(const std::vector<FollowedProcess>& followed, const P
     if (const LivingProcess* ended = processes.Find(process.id)) {
       pythons_.erase(ended->index);
       helpers_.erase(ended->index);
+      started_.erase(ended->index);
       execed_.erase(ended->index);
     }
   }

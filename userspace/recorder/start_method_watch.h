@@ -32,7 +32,9 @@ class StartMethodWatch {
   std::unique_ptr<StartMethodScout> scout_;
   absl::flat_hash_map<ProcessId, int> indexes_;  // of the processes that were asked for
   absl::flat_hash_map<int, ProcessId> pythons_;  // by index: run Python that can be read
-  absl::flat_hash_set<int> helpers_;             // multiprocessing's own, and workers of spawn: nothing to watch for
+  absl::flat_hash_set<int> helpers_;             // multiprocessing's own, and workers of spawn: they pickle nothing
+  absl::flat_hash_set<int> started_;             // of these, workers of spawn and forkservers
+  int watched_started_ = 0;
   absl::flat_hash_set<int> execed_;
   bool found_ = false;  // what workers would be sent
   int looks_ = 0;

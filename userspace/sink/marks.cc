@@ -89,6 +89,8 @@ std::optional<Mark> MarkOf(const Event& event, const RunModel& model) {
           // Who a process is stands in its row.
           [](const DutyFound&) { return std::optional<Mark>(); },
           [](const RankFound&) { return std::optional<Mark>(); },
+          // So does what it died of.
+          [](const LastErrorSeen&) { return std::optional<Mark>(); },
           // Both have a section of their own.
           [](const StartMethodsSeen&) { return std::optional<Mark>(); },
           [](const StartFailed&) { return std::optional<Mark>(); },

@@ -29,6 +29,7 @@ Kind KindOf(const Event& event) {
                         [](const RankFound&) { return Kind::kFact; },
                         [](const StartMethodsSeen&) { return Kind::kFact; },
                         [](const StartFailed&) { return Kind::kFact; },
+                        [](const LastErrorSeen&) { return Kind::kFact; },
                         [](const ForkHazardSeen&) { return Kind::kFact; },
                         [](const HangsSeen&) { return Kind::kFact; },
                         [](const SignalSent&) { return Kind::kRemark; },

@@ -180,6 +180,18 @@ void Decode(const Json& json, StartFailed* failed) {
   if (const auto look = json.find("look"); look != json.end()) failed->look = DecodeLook(*look);
 }
 
+const char* KindOf(const LastErrorSeen&) { return "last_error"; }
+void Encode(const LastErrorSeen& seen, Json* json) {
+  (*json)["error"] = seen.type;
+  (*json)["message"] = seen.message;
+  (*json)["importing_main"] = seen.importing_main;
+}
+void Decode(const Json& json, LastErrorSeen* seen) {
+  seen->type = TextOf(json, "error");
+  seen->message = TextOf(json, "message");
+  seen->importing_main = BoolOf(json, "importing_main");
+}
+
 const char* KindOf(const ForkHazardSeen&) { return "fork_hazard"; }
 void Encode(const ForkHazardSeen& seen, Json* json) { EncodeForkHazard(seen, json); }
 void Decode(const Json& json, ForkHazardSeen* seen) { *seen = DecodeForkHazard(json); }

@@ -73,6 +73,32 @@ TEST_CASE("scout: its process answers, and keeps no descriptor that cowprof was 
   CHECK_FALSE((*scout)->gone());
 }
 
+TEST_CASE("start methods: the last error of a worker that spawn started") {
+  PlayedScout scout;
+  StartMethodWatch watch(std::move(scout.recorders_end));
+  Processes processes((ProcFs()));
+  const FollowedProcess trainer = {.id = {1001, 1}, .serial = 1};
+  FollowedProcess worker = {.id = {1002, 1}, .parent = trainer.id, .serial = 2};
+  processes.Add(trainer);
+  processes.Add(worker);
+  const int index = processes.Find(worker.serial)->index;
+  const std::string command = "python -c from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5)";
+  Sample started;
+  started.events = {{.index = index, .what = ProcessExeced{.command = command}},
+                    {.index = index, .what = PythonFound{.version = "3.12.1"}}};
+  watch.Run({trainer, worker}, processes, &started);
+  scout.Tell(worker.id, "error", {{"error", "RuntimeError"}, {"message", "text"}, {"importing_main", true}});
+  scout.Tell(worker.id, "ended", true);
+  worker.exited_ns = 2;
+  worker.exit_status = 1 << 8;
+  Sample ended;
+  watch.Run({trainer, worker}, processes, &ended);
+  REQUIRE(ended.events.size() == 1);
+  CHECK(ended.events[0].index == index);
+  REQUIRE(ended.events[0].Is<LastErrorSeen>());
+  CHECK(*ended.events[0].As<LastErrorSeen>() == LastErrorSeen{"RuntimeError", "text", /*importing_main=*/true});
+}
+
 TEST_CASE("start methods: a tick waits once for a scout that does not answer, however many processes failed") {
   PlayedScout scout;
   StartMethodWatch watch(std::move(scout.recorders_end));

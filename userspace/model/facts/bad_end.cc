@@ -26,6 +26,8 @@ bool AsksForEnd(int signal) { return signal == SIGTERM || signal == SIGINT || si
 // they kill.
 constexpr absl::Duration kLongestEnding = absl::Minutes(1);
 
+constexpr absl::Duration kMostFromErrorToEnd = absl::Seconds(10);
+
 // The last request to end that came shortly before it did. Null: none was seen.
 Killing RequestToEnd(const ProcessModel& process) {
   Killing found;
@@ -65,6 +67,12 @@ bool WasAskedToEnd(const ProcessModel& process) {
 bool Failed(const ProcessModel& process) {
   return process.exit->code != 0 && process.is_worker() && !process.python.empty() && !IsReplaced(process) &&
          !WasAskedToEnd(process);
+}
+
+// Python ends with 1 once it has printed the traceback; one that goes on after it (python -i) does not.
+const LastErrorSeen* FatalError(const ProcessModel& process) {
+  const bool died = process.last_error && process.exit->code == 1 && !process.exit->signaled;
+  return died && *process.ended - process.last_error_at < kMostFromErrorToEnd ? &*process.last_error : nullptr;
 }
 
 // Left out: slurmstepd and Ray's raylet, which kill for other reasons, too.

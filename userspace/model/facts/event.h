@@ -110,6 +110,14 @@ struct PythonFound {
   bool operator==(const PythonFound&) const = default;
 };
 
+// Python printed the traceback of an error that nobody caught: in a process that multiprocessing's spawn started,
+// outside of the worker's own function, or in a forkserver.
+struct LastErrorSeen {
+  std::string type, message;    // of the exception: "AttributeError", "Can't get attribute 'work' on <module ...>"
+  bool importing_main = false;  // raised since it started a process while it imported the main module
+  bool operator==(const LastErrorSeen&) const = default;
+};
+
 // What the process is for, as its frames say.
 struct DutyFound {
   StartMethod start = StartMethod::kUnknown;
@@ -129,7 +137,7 @@ struct Event {
   absl::Duration t;  // since the start of the recording
   int index = -1;    // the process it happened to; -1: none
   std::variant<ProcessStarted, ProcessExeced, ProcessExited, SignalSent, SignalDelivered, OomVictim, Note, PythonFound,
-               DutyFound, RankFound, StartMethodsSeen, StartFailed, ForkHazardSeen, HangsSeen>
+               DutyFound, RankFound, StartMethodsSeen, StartFailed, LastErrorSeen, ForkHazardSeen, HangsSeen>
       what;
   bool operator==(const Event&) const = default;
 

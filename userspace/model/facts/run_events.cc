@@ -192,6 +192,10 @@ void AppendEvent(const Event& event, RunModel* model) {
                    process->start_failed = failed;
                    process->start_failed_at = event.t;
                  },
+                 [&](const LastErrorSeen& seen) {
+                   process->last_error = seen;
+                   process->last_error_at = event.t;
+                 },
                  [&](const ForkHazardSeen& seen) { NoteForkHazard(event, seen, model); },
                  [&](const HangsSeen& seen) {
                    if (process->hangs.empty()) process->hangs_at = event.t;

@@ -118,6 +118,8 @@ struct ProcessModel {
   std::string python_problem;               // why it can't be read; "": it can
   std::optional<StartFailed> start_failed;  // the last such error
   absl::Duration start_failed_at;
+  std::optional<LastErrorSeen> last_error;
+  absl::Duration last_error_at;
   std::vector<Hang> hangs;  // as last seen; `waited`: until hangs_at. Empty: none was seen, or they went on after all
   absl::Duration hangs_at;  // when the first was found
   ProcFigures proc;

@@ -37,7 +37,8 @@ Diagnosis Clean(const Facts& facts) {
 }
 
 constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {
-    OomCgroup,      OomHost,         SigbusFile,  ShmFullDeath, CouldNotPickle,                  // diagnose_deaths.cc
+    OomCgroup,      OomHost,         SigbusFile,  ShmFullDeath,                                  // diagnose_deaths.cc
+    CouldNotPickle, UnguardedMain,                                                               // diagnose_start.cc
     ForkHang,                                                                                    // diagnose_hangs.cc
     CowRefcount,    TorchRefcount,   CowGcHeader, CowData,      AllocatorReuse,                  // diagnose_copies.cc
     ParentUnshare,                                                                               // diagnose_parent.cc

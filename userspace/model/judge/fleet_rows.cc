@@ -141,7 +141,8 @@ Sample Without(const std::vector<bool>& others, const Sample& sample) {
   // A target that is a rank itself started the others: that, and how it ended, holds for them, too; its memory and its
   // hangs do not.
   std::erase_if(left.events, [&](const Event& event) {
-    const bool own = event.Is<StartFailed>() || event.Is<ForkHazardSeen>() || event.Is<HangsSeen>();
+    const bool own =
+        event.Is<StartFailed>() || event.Is<LastErrorSeen>() || event.Is<ForkHazardSeen>() || event.Is<HangsSeen>();
     return other(event) && (event.index > 0 || own);
   });
   std::erase_if(left.processes, other);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "model/facts/bad_end.h"
 #include "model/facts/roles.h"
@@ -210,6 +211,17 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
   return found;
 }
 
+// " (AttributeError: Can't get attribute 'work' on ...)": of the message only the first line. "": the error is not
+// known.
+std::string ErrorText(const ProcessModel& process) {
+  const LastErrorSeen* const error = FatalError(process);
+  if (error == nullptr) return "";
+  if (error->importing_main) return " (it tried to start a process while it imported the main module)";
+  absl::string_view message = absl::StripAsciiWhitespace(error->message);
+  message = absl::StripTrailingAsciiWhitespace(message.substr(0, message.find('\n')));
+  return absl::StrCat(" (", Printable(error->type), message.empty() ? "" : ": ", Printable(message), ")");
+}
+
 PostMortem Explained(const ProcessModel& process, const RunModel& model) {
   if (process.exit->signaled) return OfSignal(process, model);
   std::string after = IsGunicornTimeout(process, model) ? " after SIGABRT from its parent (gunicorn's timeout)" : "";
@@ -217,8 +229,9 @@ PostMortem Explained(const ProcessModel& process, const RunModel& model) {
     after = absl::StrCat(" after ", SignalName(sent->signal), " ", Sender(t, *sent, process, model),
                          " as memory ran short");
   }
-  return {.text =
-              absl::StrCat(Failed(process) ? "exited unexpectedly with code " : "exit ", process.exit->code, after)};
+  return {.text = Failed(process)
+                      ? absl::StrCat("exited unexpectedly with code ", process.exit->code, ErrorText(process), after)
+                      : absl::StrCat("exit ", process.exit->code, after)};
 }
 
 }  // namespace

@@ -85,6 +85,50 @@ TEST_CASE("no pickle-failure where nobody died of it", "[start_methods]") {
   CHECK(IdsOf(alive) != Ids{"pickle-failure"});
 }
 
+// A worker that ends, with the error that was read of it.
+Run EndedAfter(const LastErrorSeen& error, int status = kExit1, absl::Duration after = absl::Milliseconds(30)) {
+  Run run;
+  Append({.t = absl::Seconds(1),
+          .events = {Started(0, -1), Started(1, 0), {.index = 1, .what = PythonFound{.version = "3.12.1"}}},
+          .processes = {RowWithCopies(0, 0), RowWithCopies(1, 0)}},
+         &run);
+  const absl::Duration t = absl::Seconds(2);
+  Append({.t = t + after, .events = {{.t = t, .index = 1, .what = error}, Exited(1, status, t + after)}}, &run);
+  return run;
+}
+
+TEST_CASE("unguarded-main: a started process that starts another one as it imports the main module") {
+  const LastErrorSeen error = {"RuntimeError", "\n        An attempt has been made to start a new process before the",
+                               /*importing_main=*/true};
+  const Run run = EndedAfter(error);
+  REQUIRE(IdsOf(run) == Ids{"unguarded-main"});
+  CHECK(HeadlineOf(run) ==
+        "The worker 1001 died because it tried to start a process while it imported the main module, which each "
+        "process of spawn or forkserver does first: what starts processes must stand under if __name__ == "
+        "\"__main__\".");
+  CHECK(DiagnosesOf(run)[0].advice[0].find("under if __name__ == \"__main__\": in the main module") !=
+        std::string::npos);
+  CHECK(DiagnosesOf(run)[0].evidence[0] ==
+        "1 of 1 worker ended badly: worker 1001 exited unexpectedly with code 1 (it tried to start a process while it "
+        "imported the main module).");
+  CHECK(IdsOf(EndedAfter(error, /*status=*/0)) != Ids{"unguarded-main"});
+  CHECK(IdsOf(EndedAfter(error, /*status=*/9)) != Ids{"unguarded-main"});
+  CHECK(IdsOf(EndedAfter(error, kExit1, absl::Minutes(5))) != Ids{"unguarded-main"});
+}
+
+TEST_CASE("a worker's last error stands beside its exit code") {
+  const auto end_of = [](const LastErrorSeen& error, int status = kExit1) {
+    const Run run = EndedAfter(error, status);
+    return Judge(run).EndOf(run.model.processes[1]).text;
+  };
+  CHECK(end_of({"AttributeError", "Can't get attribute 'work' on <module '__main__' (built-in)>"}) ==
+        "exited unexpectedly with code 1 (AttributeError: Can't get attribute 'work' on <module '__main__' "
+        "(built-in)>)");
+  CHECK(end_of({"KeyError", ""}) == "exited unexpectedly with code 1 (KeyError)");
+  CHECK(end_of({"RuntimeError", "\n    first\n    second"}) == "exited unexpectedly with code 1 (RuntimeError: first)");
+  CHECK(end_of({"KeyError", ""}, /*status=*/3 << 8) == "exited unexpectedly with code 3");
+}
+
 TEST_CASE("an exception's message fits the failure that it names", "[start_methods]") {
   struct Case {
     const char *type, *name, *message;
