@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "absl/container/flat_hash_map.h"
+#include "model/facts/bad_end.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -77,8 +79,14 @@ uint64_t OwnPages(const ProcessModel& process) {
 
 // How much the process held at the kill: `before` at the sample before it, `now` at the sample with it, `since` gained
 // in between. A victim's /proc shows only what is left, so `before` and `since` stand in for it.
-uint64_t Held(const ProcessModel& process, uint64_t before, uint64_t now, uint64_t since) {
-  return std::max(now, process.oom_victim ? before + since : before);
+uint64_t Held(bool victim, uint64_t before, uint64_t now, uint64_t since) {
+  return std::max(now, victim ? before + since : before);
+}
+
+// Whether an OOM daemon sent a signal.
+bool IsFromOomDaemon(const Event& event) {
+  const auto* sent = event.As<SignalSent>();
+  return sent != nullptr && IsFromOomDaemon(*sent);
 }
 
 struct Figures {
@@ -98,29 +106,36 @@ PagesAtFork PagesAtFirstForks(const RunModel& model) {
 
 // A forked process owned nothing at first. What any other process had before it forked its first worker is not growth:
 // it was reading its data. (Its private memory says nothing: it falls at a fork, and rises as the workers copy.)
-Figures FiguresOf(const ProcessModel& process, const OomScene& scene, const PagesAtFork& at_fork, uint64_t page_bytes) {
+Figures FiguresOf(const ProcessModel& process, bool victim, const OomScene& scene, const PagesAtFork& at_fork,
+                  uint64_t page_bytes) {
   const auto known = scene.processes.find(process.index);
   const OomScene::Process before = known == scene.processes.end() ? OomScene::Process{} : known->second;
   const uint64_t since = SaturatingSubtract(OwnPages(process), before.own_pages);
   Figures figures;
-  figures.private_bytes = Held(process, before.private_bytes, process.private_bytes.value_or(0), since * page_bytes);
+  figures.private_bytes = Held(victim, before.private_bytes, process.private_bytes.value_or(0), since * page_bytes);
   figures.grown_bytes = figures.private_bytes;
   if (process.origin == Origin::kForked) return figures;
   const auto forked = at_fork.find(process.index);
   const Count first = forked != at_fork.end() ? Count(forked->second) : process.first_anon_pages;
-  const uint64_t anon_pages = Held(process, before.anon_pages, process.proc.anon_pages.value_or(0), since);
+  const uint64_t anon_pages = Held(victim, before.anon_pages, process.proc.anon_pages.value_or(0), since);
   figures.grown_bytes =
       (process.inherited_copies() + SaturatingSubtract(anon_pages, first.value_or(anon_pages))) * page_bytes;
   return figures;
 }
 
 // Of all processes, in their order.
-std::vector<Figures> AllFigures(const OomScene& scene, const RunModel& model) {
+std::vector<Figures> AllFigures(const Sample& sample, const OomScene& scene, const RunModel& model) {
   const PagesAtFork at_fork = PagesAtFirstForks(model);
+  std::set<int> signaled;  // by an OOM daemon
+  for (const Event& event : sample.events) {
+    if (IsFromOomDaemon(event)) signaled.insert(event.index);
+  }
   std::vector<Figures> figures;
   figures.reserve(model.processes.size());
-  for (const ProcessModel& process : model.processes)
-    figures.push_back(FiguresOf(process, scene, at_fork, model.info.page_bytes));
+  for (const ProcessModel& process : model.processes) {
+    const bool victim = process.oom_victim || signaled.contains(process.index);
+    figures.push_back(FiguresOf(process, victim, scene, at_fork, model.info.page_bytes));
+  }
   return figures;
 }
 
@@ -140,7 +155,7 @@ std::vector<Event> OomVictims(const std::vector<LimitSample>& before, const std:
 OomScene SceneBefore(const Sample& sample, const RunModel& model) {
   OomScene scene;
   if (std::none_of(sample.events.begin(), sample.events.end(),
-                   [](const Event& event) { return event.Is<OomVictim>(); }))
+                   [](const Event& event) { return event.Is<OomVictim>() || IsFromOomDaemon(event); }))
     return scene;
   for (const ProcessModel& process : model.processes)
     scene.processes[process.index] = {process.private_bytes.value_or(0), OwnPages(process),
@@ -153,12 +168,14 @@ void AppendOomKills(const Sample& sample, const OomScene& scene, RunModel* model
   for (const Event& event : sample.events) {
     const auto* chosen = event.As<OomVictim>();
     ProcessModel* const victim = model->Find(event.index);
-    if (chosen == nullptr || !chosen->limit || victim == nullptr || !victim->oom_victim) continue;
+    if (victim == nullptr) continue;
+    const bool by_daemon = IsFromOomDaemon(event);
+    if (!by_daemon && (chosen == nullptr || !chosen->limit || !victim->oom_victim)) continue;
+    OomKill kill = {.t = event.t, .limit = by_daemon ? LimitSample{.kind = LimitKind::kHost} : *chosen->limit};
     // No process held more than the limit at once: the excess was given back in between.
-    const uint64_t most = chosen->limit->kind == LimitKind::kHost ? UINT64_MAX : chosen->limit->used;
-    OomKill kill = {.t = event.t, .limit = *chosen->limit};
+    const uint64_t most = kill.limit.kind == LimitKind::kHost ? UINT64_MAX : kill.limit.used;
     std::map<int, uint64_t> shared_bytes;  // by address space: what its processes share with each other, once
-    if (figures.empty()) figures = AllFigures(scene, *model);
+    if (figures.empty()) figures = AllFigures(sample, scene, *model);
     for (size_t i = 0; i < figures.size(); ++i) {
       const ProcessModel& process = model->processes[i];
       if (process.ended && *process.ended < event.t) continue;
@@ -177,7 +194,7 @@ void AppendOomKills(const Sample& sample, const OomScene& scene, RunModel* model
       shared = std::max(shared, process.still_shared_bytes.value_or(0));
     }
     for (const auto& [space, bytes] : shared_bytes) kill.recorded_bytes += bytes;
-    victim->oom = kill;
+    (by_daemon ? victim->oom_daemon : victim->oom) = kill;
   }
 }
 

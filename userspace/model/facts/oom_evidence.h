@@ -18,7 +18,8 @@ namespace cowprof {
 std::vector<Event> OomVictims(const std::vector<LimitSample>& before, const std::vector<LimitSample>& now,
                               const std::vector<Event>& events);
 
-// What a kill's figures need from the sample before it, by process index; empty if `sample` has no OomVictim. A
+// What a kill's figures need from the sample before it, by process index; empty if `sample` has no OomVictim, and no
+// signal of an OOM daemon. A
 // victim's memory is being freed while it is sampled, and later samples would blame whatever grew afterwards.
 struct OomScene {
   struct Process {
@@ -28,7 +29,8 @@ struct OomScene {
 };
 OomScene SceneBefore(const Sample& sample, const RunModel& model);
 
-// Fills ProcessModel::oom of the sample's victims. The sample's rows must have been appended.
+// Fills ProcessModel::oom of the sample's victims, and oom_daemon of those that an OOM daemon sent a signal. The
+// sample's rows must have been appended.
 void AppendOomKills(const Sample& sample, const OomScene& scene, RunModel* model);
 
 }  // namespace cowprof

@@ -38,7 +38,7 @@ struct Exit {
 };
 Exit ExitOf(int wait_status);
 
-// A process that the OOM killer chose, with the figures of that moment.
+// A process that the OOM killer, or a daemon like it, chose, with the figures of that moment.
 struct OomKill {
   absl::Duration t;
   LimitSample limit;                   // that was met
@@ -114,6 +114,7 @@ struct ProcessModel {
   std::vector<Event> signals;               // SignalSent and SignalDelivered; the last few
   bool oom_victim = false;                  // the OOM killer chose it, and it was not dying already
   std::optional<OomKill> oom;               // the same, if its limit is known
+  std::optional<OomKill> oom_daemon;        // as an OOM daemon, such as earlyoom, last sent it a signal; no limit
   std::string python;                       // version of the interpreter; "": none, or not known
   std::string python_problem;               // why it can't be read; "": it can
   std::optional<StartFailed> start_failed;  // the last such error

@@ -1,9 +1,10 @@
-// Diagnoses of processes that were killed; post_mortem.cc finds what each one died of.
+// Diagnoses of processes that were killed, or that an OOM daemon ended; post_mortem.cc finds what each one died of.
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "model/facts/bad_end.h"
 #include "model/facts/shm.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
@@ -16,11 +17,15 @@ namespace {
 constexpr size_t kMostTold = 3;                   // of processes that died of the same cause
 constexpr double kSeen = 0.99, kConcluded = 0.8;  // by a probe; from counts that rose at the same time
 
+// The kernel's OOM killer, or a daemon, for the same cause "oom-host".
+enum class By { kKernel, kDaemon };
+
 // Returns the processes whose end this diagnosis explains, such as "shm-full". In order of time.
-std::vector<const ProcessModel*> EndedBy(absl::string_view cause, const Facts& facts) {
+std::vector<const ProcessModel*> EndedBy(absl::string_view cause, const Facts& facts, By by = By::kKernel) {
   std::vector<const ProcessModel*> ended;
   for (const ProcessModel& process : facts.model.processes) {
-    if (process.exit && process.exit->signaled && facts.findings.EndOf(process).cause == cause)
+    const bool by_daemon = cause == "oom-host" && !process.oom;
+    if (process.exit && facts.findings.EndOf(process).cause == cause && by_daemon == (by == By::kDaemon))
       ended.push_back(&process);
   }
   std::stable_sort(ended.begin(), ended.end(),
@@ -29,9 +34,9 @@ std::vector<const ProcessModel*> EndedBy(absl::string_view cause, const Facts& f
 }
 
 // Only the first few deaths are evidence: hundreds may have died.
-Diagnosis FromDeaths(const Facts& facts, const char* id) {
+Diagnosis FromDeaths(const Facts& facts, const char* id, By by = By::kKernel) {
   Diagnosis diagnosis;
-  const std::vector<const ProcessModel*> dead = EndedBy(id, facts);
+  const std::vector<const ProcessModel*> dead = EndedBy(id, facts, by);
   if (dead.empty()) return diagnosis;
   const bool seen = facts.model.info.exactness != Exactness::kPageMap;
   diagnosis = {.id = id, .confidence = seen ? kSeen : kConcluded, .harm = Harm::kDeath};
@@ -48,8 +53,8 @@ Diagnosis FromDeaths(const Facts& facts, const char* id) {
 }
 
 // "worker 4711", "worker 4711 and 3 others"
-std::string Dead(const Diagnosis& diagnosis, const Facts& facts) {
-  const std::string first = NameOf(*EndedBy(diagnosis.id, facts).front(), facts.model);
+std::string Dead(const Diagnosis& diagnosis, const Facts& facts, By by = By::kKernel) {
+  const std::string first = NameOf(*EndedBy(diagnosis.id, facts, by).front(), facts.model);
   const size_t others = diagnosis.pids.size() - 1;
   return others == 0 ? first : absl::StrCat(first, " and ", Plural(others, "other"));
 }
@@ -127,7 +132,7 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const Facts& facts) 
                            HumanBytes(used), " in use. If that was this job's, keep less in it.")};
     }
     if (IsPrivateMemoryKnown(kill, model)) {
-      if (kill.limit.kind == LimitKind::kHost) return {};  // OomHost() says it
+      if (kill.limit.kind == LimitKind::kHost) return {};  // OomHost() and OomDaemon() say it
       return {
           "The recorded processes explain less than half of what was in use: find what else counts against this "
           "limit."};
@@ -210,6 +215,28 @@ Diagnosis OomHost(const Facts& facts) {
   diagnosis.advice.push_back(
       "Find what else is large on this host, and give the job its own cgroup with a limit: then it can be told apart "
       "from the others, and dies alone.");
+  return diagnosis;
+}
+
+// The first signal has the figures of all: later ones leave out what had ended by then.
+Diagnosis OomDaemon(const Facts& facts) {
+  Diagnosis diagnosis = FromDeaths(facts, "oom-host", By::kDaemon);
+  if (diagnosis.id.empty()) return diagnosis;
+  const std::vector<const ProcessModel*> dead = EndedBy(diagnosis.id, facts, By::kDaemon);
+  std::vector<std::string> daemons;
+  for (const ProcessModel* process : dead) {
+    const Killing killing = process->exit->signaled ? KillingSignal(*process) : OomDaemonRequest(*process);
+    std::string daemon = Printable(killing.sent->sender_comm);
+    if (!absl::c_linear_search(daemons, daemon)) daemons.push_back(std::move(daemon));
+  }
+  const bool killed = absl::c_all_of(dead, [](const ProcessModel* process) { return process->exit->signaled; });
+  diagnosis.summary = absl::StrCat(absl::StrJoin(daemons, " and "), killed ? " killed " : " ended ",
+                                   Dead(diagnosis, facts, By::kDaemon), " as memory ran short.");
+  const ProcessModel* const first = *absl::c_min_element(
+      dead, [](const ProcessModel* a, const ProcessModel* b) { return a->oom_daemon->t < b->oom_daemon->t; });
+  diagnosis.advice = AdviceAgainst(*first->oom_daemon, facts);
+  diagnosis.advice.push_back(absl::StrCat("Find what else is large on this host. Why ", daemons.front(),
+                                          " acted is in its log: journalctl -t ", daemons.front(), "."));
   return diagnosis;
 }
 

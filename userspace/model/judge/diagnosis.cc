@@ -37,14 +37,14 @@ Diagnosis Clean(const Facts& facts) {
 }
 
 constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {
-    OomCgroup,      OomHost,         SigbusFile,  ShmFullDeath,                                  // diagnose_deaths.cc
-    CouldNotPickle, UnguardedMain,                                                               // diagnose_start.cc
-    ForkHang,                                                                                    // diagnose_hangs.cc
-    CowRefcount,    TorchRefcount,   CowGcHeader, CowData,      AllocatorReuse,                  // diagnose_copies.cc
-    ParentUnshare,                                                                               // diagnose_parent.cc
-    PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked,   PickledArguments, BeforeAttach,  // diagnose_pickled.cc
-    TrainerGrowth,                                                                               // diagnose_memory.cc
-    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked,                                     // diagnose_shm.cc
+    OomCgroup,      OomHost,         OomDaemon,   SigbusFile, ShmFullDeath,                    // diagnose_deaths.cc
+    CouldNotPickle, UnguardedMain,                                                             // diagnose_start.cc
+    ForkHang,                                                                                  // diagnose_hangs.cc
+    CowRefcount,    TorchRefcount,   CowGcHeader, CowData,    AllocatorReuse,                  // diagnose_copies.cc
+    ParentUnshare,                                                                             // diagnose_parent.cc
+    PrivateBySpawn, NewMemoryGrowth, GcDisabled,  FileBacked, PickledArguments, BeforeAttach,  // diagnose_pickled.cc
+    TrainerGrowth,                                                                             // diagnose_memory.cc
+    ShmFull,        ShmNearFull,     ShmUnlinked, ShmLeaked,                                   // diagnose_shm.cc
     FdExhaustion,  // diagnose_descriptors.cc
     ForkHazards};  // diagnose_fork.cc
 

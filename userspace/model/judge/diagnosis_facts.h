@@ -204,6 +204,7 @@ Diagnosis FdExhaustion(const Facts& facts);
 // diagnose_deaths.cc
 Diagnosis OomCgroup(const Facts& facts);
 Diagnosis OomHost(const Facts& facts);
+Diagnosis OomDaemon(const Facts& facts);  // "oom-host", by an OOM killer in user space
 Diagnosis SigbusFile(const Facts& facts);
 Diagnosis ShmFullDeath(const Facts& facts);  // "shm-full", from the processes that died of it
 // diagnose_start.cc

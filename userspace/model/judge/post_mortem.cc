@@ -62,18 +62,11 @@ std::vector<std::string> ProcessLines(const ProcessModel& top_contributor, uint6
   return lines;
 }
 
-std::vector<std::string> OomEvidence(const ProcessModel& process, const RunModel& model) {
-  const OomKill& kill = *process.oom;
-  const bool host = kill.limit.kind == LimitKind::kHost;
-  std::vector<std::string> lines = {absl::StrCat(
-      "at ", HumanDuration(kill.t), " the OOM killer chose ", NameOf(process, model),
-      host ? ": none of its cgroups had hit its limit; the host had no memory left, or the NUMA nodes that it may use"
-           : absl::StrCat(": ", FormatLimit(kill.limit), " used ", HumanBytes(kill.limit.used), " of ",
-                          HumanBytes(kill.limit.limit)))};
-  if (model.info.exactness == Exactness::kPageMap)
-    lines.push_back("no probe saw this: the cgroup's count of such kills rose as it was killed");
-  lines.push_back(absl::StrCat(NameOf(process, model), " held ", HumanBytes(kill.victim_bytes), " of private memory"));
-  if (!host && kill.recorded_bytes < kMostOfIt * kill.limit.used) {
+// Who held and had grown how much at a kill.
+std::vector<std::string> GrowthLines(const ProcessModel& process, const OomKill& kill, const RunModel& model) {
+  std::vector<std::string> lines = {
+      absl::StrCat(NameOf(process, model), " held ", HumanBytes(kill.victim_bytes), " of private memory")};
+  if (kill.limit.kind != LimitKind::kHost && kill.recorded_bytes < kMostOfIt * kill.limit.used) {
     lines.push_back(absl::StrCat("the recorded processes held ", HumanBytes(kill.recorded_bytes),
                                  " of it: most belongs to others or to shared memory"));
   }
@@ -90,6 +83,20 @@ std::vector<std::string> OomEvidence(const ProcessModel& process, const RunModel
   }
   for (std::string& line : ProcessLines(top_contributor, kill.top_contributor_bytes, model))
     lines.push_back(std::move(line));
+  return lines;
+}
+
+std::vector<std::string> OomEvidence(const ProcessModel& process, const RunModel& model) {
+  const OomKill& kill = *process.oom;
+  const bool host = kill.limit.kind == LimitKind::kHost;
+  std::vector<std::string> lines = {absl::StrCat(
+      "at ", HumanDuration(kill.t), " the OOM killer chose ", NameOf(process, model),
+      host ? ": none of its cgroups had hit its limit; the host had no memory left, or the NUMA nodes that it may use"
+           : absl::StrCat(": ", FormatLimit(kill.limit), " used ", HumanBytes(kill.limit.used), " of ",
+                          HumanBytes(kill.limit.limit)))};
+  if (model.info.exactness == Exactness::kPageMap)
+    lines.push_back("no probe saw this: the cgroup's count of such kills rose as it was killed");
+  for (std::string& line : GrowthLines(process, kill, model)) lines.push_back(std::move(line));
   return lines;
 }
 
@@ -188,6 +195,13 @@ PostMortem OfDelivery(const SignalDelivered& delivery, const RunModel& model) {
   return found;
 }
 
+// Of a process that an OOM daemon ended: these watch the host, or a part of it.
+void BlameOomDaemon(const ProcessModel& process, const RunModel& model, PostMortem* found) {
+  if (!process.oom_daemon) return;
+  found->cause = "oom-host";
+  for (std::string& line : GrowthLines(process, *process.oom_daemon, model)) found->evidence.push_back(std::move(line));
+}
+
 PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
   PostMortem found;
   if (process.exit->signal == SIGKILL) {
@@ -208,6 +222,8 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
   if (sent != nullptr && found.cause.empty() && found.evidence.empty())
     found.evidence.push_back(absl::StrCat(SignalName(sent->signal), " came ", Sender(t, *sent, process, model)));
   found.text = absl::StrCat("killed by ", SignalName(process.exit->signal), found.text);
+  if (sent != nullptr && !process.oom && !process.oom_victim && IsFromOomDaemon(*sent))
+    BlameOomDaemon(process, model, &found);
   return found;
 }
 
@@ -224,14 +240,17 @@ std::string ErrorText(const ProcessModel& process) {
 
 PostMortem Explained(const ProcessModel& process, const RunModel& model) {
   if (process.exit->signaled) return OfSignal(process, model);
-  std::string after = IsGunicornTimeout(process, model) ? " after SIGABRT from its parent (gunicorn's timeout)" : "";
+  PostMortem found = {
+      .text = Failed(process) ? absl::StrCat("exited unexpectedly with code ", process.exit->code, ErrorText(process))
+                              : absl::StrCat("exit ", process.exit->code)};
   if (const auto [t, sent] = OomDaemonRequest(process); sent != nullptr) {
-    after = absl::StrCat(" after ", SignalName(sent->signal), " ", Sender(t, *sent, process, model),
-                         " as memory ran short");
+    absl::StrAppend(&found.text, " after ", SignalName(sent->signal), " ", Sender(t, *sent, process, model),
+                    " as memory ran short");
+    BlameOomDaemon(process, model, &found);
+  } else if (IsGunicornTimeout(process, model)) {
+    found.text += " after SIGABRT from its parent (gunicorn's timeout)";
   }
-  return {.text = Failed(process)
-                      ? absl::StrCat("exited unexpectedly with code ", process.exit->code, ErrorText(process), after)
-                      : absl::StrCat("exit ", process.exit->code, after)};
+  return found;
 }
 
 }  // namespace

@@ -157,10 +157,8 @@ TEST_CASE("post-mortem: OOM killers in user space end processes badly, by whatev
   CHECK(!Of(story, 3).badly);
   CHECK(Of(story, 4).text == "killed by SIGKILL from its parent");
   CHECK(!Of(story, 4).badly);
-  CHECK(
-      HeadlineOf(story.run) ==
-      "2 of 4 workers ended badly: worker 1001 was killed by SIGTERM from earlyoom (pid 812) as memory ran short, and "
-      "1 more.");
+  CHECK(Of(story, 4).cause.empty());
+  CHECK(HeadlineOf(story.run) == "earlyoom and systemd-oomd killed worker 1001 and 1 other as memory ran short.");
 }
 
 TEST_CASE("post-mortem: an OOM killer in user space asks first, and a handler may exit with any code") {
@@ -171,9 +169,27 @@ TEST_CASE("post-mortem: an OOM killer in user space asks first, and a handler ma
   CHECK(Of(story, 2).text == "exit 0 after SIGTERM from earlyoom (pid 812) as memory ran short");
   CHECK(Of(story, 3).text == "exit 0");  // its parent asked it as well
   CHECK(!Of(story, 3).badly);
-  CHECK(HeadlineOf(story.run) ==
-        "2 of 3 workers ended badly: worker 1001 exited unexpectedly with code 1 after SIGTERM from earlyoom (pid 812) "
-        "as memory ran short, and 1 more.");
+  CHECK(Of(story, 1).text ==
+        "exited unexpectedly with code 1 after SIGTERM from earlyoom (pid 812) as memory ran short");
+  CHECK(HeadlineOf(story.run) == "earlyoom ended worker 1001 and 1 other as memory ran short.");
+}
+
+TEST_CASE("post-mortem: who had grown as an OOM killer in user space chose") {
+  Story story(2);
+  story.Add({}, {{0, 0, 30'000}, {0, 0, 30'000}, {0, 0, 30'000}});
+  const uint64_t grown = 100 * kPagesOfMiB;
+  story.Add({Sent(1, SIGKILL, 0, 812, "systemd-oomd"), Exited(1, SIGKILL)},
+            {{0, 0, 30'000}, {9, 0, 0}, {0, grown, 30'000 + grown}});
+  story.Add({}, {{0, 50 * grown, 30'000 + 50 * grown}, {}, {0, grown, 30'000 + grown}});
+  CHECK(Of(story, 1).cause == "oom-host");
+  CHECK(Of(story, 1).evidence[0] == "SIGKILL came from systemd-oomd (pid 812)");
+  CHECK(absl::StrContains(TextOf(Of(story, 1)), "worker 1002 had grown most, by 100.0 MiB"));
+  CHECK(First(story).summary == "systemd-oomd killed worker 1001 as memory ran short.");
+  CHECK(First(story).pids == std::vector<pid_t>{1001});
+  CHECK(absl::StrContains(First(story).advice[0], "new memory"));
+  CHECK(First(story).advice.back() ==
+        "Find what else is large on this host. Why systemd-oomd acted is in its log: journalctl -t systemd-oomd.");
+  for (const std::string& line : First(story).evidence) CHECK_FALSE(absl::StrContains(line, "OOM killer"));
 }
 
 TEST_CASE("post-mortem: gunicorn's timeout is neither the OOM killer nor the end of a server") {

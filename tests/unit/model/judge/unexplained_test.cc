@@ -90,9 +90,10 @@ TEST_CASE("unexplained: a bad end of the target comes first, unless it passes on
   CHECK(of({Exited(0, SIGSEGV, t)}) == "The parent 1000 was killed by SIGSEGV.");
   CHECK(IdsOf(run_of({Exited(0, SIGSEGV, t)})).empty());
   CHECK(of({Exited(0, 1 << 8, t)}) == "The parent 1000 ended with exit 1.");
-  CHECK(
-      of({sent(0, SIGKILL), sent(1, SIGKILL), Exited(1, SIGKILL, t), Exited(0, SIGKILL, t)}) ==
-      "The parent 1000 was killed by SIGKILL from systemd-oomd (pid 812) as memory ran short, and 1 process with it.");
+  CHECK(of({sent(0, SIGKILL, "kubelet"), sent(1, SIGKILL, "kubelet"), Exited(1, SIGKILL, t), Exited(0, SIGKILL, t)}) ==
+        "The parent 1000 was killed by SIGKILL from kubelet (pid 812), and 1 process with it.");
+  CHECK(of({sent(0, SIGKILL), sent(1, SIGKILL), Exited(1, SIGKILL, t), Exited(0, SIGKILL, t)}) ==
+        "systemd-oomd killed parent 1000 and 1 other as memory ran short.");
   CHECK(of({Exited(1, SIGSEGV, t), Exited(0, 1 << 8, 2 * t)}) ==
         "1 of 1 worker ended badly: worker 1001 was killed by SIGSEGV.");
   CHECK(of({Exited(1, SIGSEGV, t), Exited(0, 1 << 8, 20 * t)}) ==
@@ -113,7 +114,7 @@ TEST_CASE("unexplained: a bad end of the target comes first, unless it passes on
   // Not by a hangup that it ignored long ago, nor as memory ran short.
   CHECK(of({sent(0, SIGHUP, "bash"), Exited(0, 1 << 8, 90 * t)}) == "The parent 1000 ended with exit 1.");
   CHECK(of({sent(0, SIGTERM, "earlyoom"), Exited(0, (128 + SIGTERM) << 8, t)}) ==
-        "The parent 1000 ended with exit 143 after SIGTERM from earlyoom (pid 812) as memory ran short.");
+        "earlyoom ended parent 1000 as memory ran short.");
   // What a code means is not known of other programs, unless it is a shell's word for a signal.
   const auto of_other = [&](int status) {
     Run run = run_of({Exited(0, status, t)});
