@@ -2,7 +2,13 @@
 
 #include <signal.h>
 
+#include <vector>
+
 #include "absl/algorithm/container.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "model/base_name.h"
 
 namespace cowprof {
 namespace {
@@ -19,6 +25,24 @@ bool IsFromParent(const SignalSent& sent, const ProcessModel& process, const Run
   const ProcessModel* parent = model.Find(process.parent);
   return parent != nullptr && sent.sender == parent->id.pid;
 }
+
+// "python -m uvicorn app:app --workers 4", by its command line.
+bool SupervisesUvicorn(const ProcessModel& process) {
+  const std::vector<absl::string_view> words = absl::StrSplit(process.command, ' ');
+  bool uvicorn = false;  // a program or a module, not an argument of another one
+  for (size_t i = 0; i < words.size(); ++i) {
+    uvicorn |= BaseName(words[i]) == "uvicorn" && (i < 2 || words[i - 1] == "-m");
+    absl::string_view number = words[i];
+    const bool one_word = absl::ConsumePrefix(&number, "--workers=");
+    if (!one_word && (number != "--workers" || i + 1 == words.size())) continue;
+    int workers = 0;
+    return uvicorn && absl::SimpleAtoi(one_word ? number : words[i + 1], &workers) && workers > 1;
+  }
+  return false;
+}
+
+// A supervisor that does not end itself.
+constexpr absl::Duration kLivesOn = absl::Seconds(1);
 
 bool AsksForEnd(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
 
@@ -103,6 +127,21 @@ bool IsGunicornTimeout(const ProcessModel& process, const RunModel& model) {
   });
 }
 
+// uvicorn's supervisor (Multiprocess, uvicorn/supervisors/multiprocess.py, 0.30 and later) sends SIGTERM to what it
+// ends, and SIGKILL only to a worker that does not answer its ping. With one worker there is no supervisor: then a
+// child of uvicorn's process is the application's, which may kill it for any reason.
+bool IsUvicornTimeout(const ProcessModel& process, const RunModel& model) {
+  if (!process.is_worker() || process.oom_victim || process.exit->signal != SIGKILL) return false;
+  const ProcessModel* const parent = model.Find(process.parent);
+  const SignalSent* const sent = KillingSignal(process).sent;
+  if (sent == nullptr || !IsFromParent(*sent, process, model) || !SupervisesUvicorn(*parent)) return false;
+  const bool asked = absl::c_any_of(process.signals, [](const Event& event) {
+    const auto* other = event.As<SignalSent>();
+    return other != nullptr && AsksForEnd(other->signal);
+  });
+  return !asked && (!parent->ended || *parent->ended >= *process.ended + kLivesOn);
+}
+
 // Process pools and supervisors end their workers by signals; SIGTERM, SIGINT and SIGHUP ask for an end, unless an OOM
 // daemon sent them.
 bool EndedBadly(const ProcessModel& process, const RunModel& model) {
@@ -112,7 +151,7 @@ bool EndedBadly(const ProcessModel& process, const RunModel& model) {
   if (sent != nullptr && IsFromOomDaemon(*sent)) return true;
   if (AsksForEnd(exit.signal)) return false;
   return exit.signal != SIGKILL || sent == nullptr || !IsFromParent(*sent, process, model) ||
-         IsGunicornTimeout(process, model);
+         IsGunicornTimeout(process, model) || IsUvicornTimeout(process, model);
 }
 
 // A target may be any program: what its codes mean is known of Python, and above 128, where a shell passes on the

@@ -26,6 +26,8 @@ Killing OomDaemonRequest(const ProcessModel& process);
 bool WasAskedToEnd(const ProcessModel& process);
 // Its gunicorn master ended it since it had not answered in time.
 bool IsGunicornTimeout(const ProcessModel& process, const RunModel& model);
+// Its uvicorn supervisor killed it since it had not answered in time.
+bool IsUvicornTimeout(const ProcessModel& process, const RunModel& model);
 // The error that ended it, as far as it was read. Null: not known, or none.
 const LastErrorSeen* FatalError(const ProcessModel& process);
 // By its exit code.

@@ -215,12 +215,18 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
   if (found.text.empty() && sent != nullptr && sent->code != SI_KERNEL) {
     found.text = absl::StrCat(" ", Sender(t, *sent, process, model),
                               IsFromOomDaemon(*sent)               ? " as memory ran short"
+                              : IsUvicornTimeout(process, model)   ? " (uvicorn's health check, not the OOM killer)"
                               : !IsGunicornTimeout(process, model) ? ""
                               : sent->signal == SIGKILL            ? " (gunicorn's timeout, not the OOM killer)"
                                                                    : " (gunicorn's timeout)");
   }
   if (sent != nullptr && found.cause.empty() && found.evidence.empty())
     found.evidence.push_back(absl::StrCat(SignalName(sent->signal), " came ", Sender(t, *sent, process, model)));
+  if (sent != nullptr && IsUvicornTimeout(process, model)) {
+    found.evidence.push_back(
+        "uvicorn kills a worker that does not answer within --timeout-worker-healthcheck (5 s unless set), as while C "
+        "code holds the GIL to load a model");
+  }
   found.text = absl::StrCat("killed by ", SignalName(process.exit->signal), found.text);
   if (sent != nullptr && !process.oom && !process.oom_victim && IsFromOomDaemon(*sent))
     BlameOomDaemon(process, model, &found);

@@ -27,7 +27,7 @@ struct PostMortem {
   std::string text;   // "killed by SIGKILL: the OOM killer, limit of cgroup /job"
   std::vector<std::string> evidence;
   // Not as its program ends processes: by exit 0, SIGTERM and the like, or SIGKILL from the parent. An OOM daemon's
-  // signals, and those of gunicorn's timeout, are a bad end.
+  // signals, and those of the timeouts of gunicorn and uvicorn, are a bad end.
   bool badly = false;
   std::optional<FatalSignal> sent;
   bool operator==(const PostMortem&) const = default;

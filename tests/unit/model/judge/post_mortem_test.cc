@@ -192,6 +192,37 @@ TEST_CASE("post-mortem: who had grown as an OOM killer in user space chose") {
   for (const std::string& line : First(story).evidence) CHECK_FALSE(absl::StrContains(line, "OOM killer"));
 }
 
+TEST_CASE("post-mortem: uvicorn's supervisor kills by SIGKILL only what does not answer") {
+  const std::string supervisor = "/usr/bin/python3 /usr/local/bin/uvicorn app:app --workers 4";
+  const auto killed = [](const std::string& command, const std::vector<Event>& signals, bool target_ends = false) {
+    Story story(1);
+    story.run.model.processes[0].command = command;
+    std::vector<Event> events = signals;
+    events.push_back(Exited(1, SIGKILL));
+    if (target_ends) events.push_back(Exited(0));
+    story.Add(events);
+    return Of(story, 1);
+  };
+  const Event kill = Sent(1, SIGKILL, 0, 1000);
+  for (const std::string& command : {supervisor, std::string("python -m uvicorn --workers=2 app:app")}) {
+    const PostMortem found = killed(command, {kill});
+    CHECK(found.text == "killed by SIGKILL from its parent (uvicorn's health check, not the OOM killer)");
+    CHECK(found.badly);
+    CHECK(absl::StrContains(found.evidence[1], "--timeout-worker-healthcheck"));
+  }
+  CHECK(killed(supervisor, {Sent(1, SIGKILL, 0, 4242)}).text == "killed by SIGKILL from sh (pid 4242)");
+  const auto silent = [](const PostMortem& found) {
+    return found.text == "killed by SIGKILL from its parent" && !found.badly;
+  };
+  CHECK(silent(killed(supervisor, {Sent(1, SIGTERM, 0, 1000), kill})));
+  CHECK(silent(killed(supervisor, {kill}, /*target_ends=*/true)));
+  // The application's own children, and other parents, which may kill for any reason.
+  for (const char* command :
+       {"python -m uvicorn app:app", "python -m uvicorn app:app --workers 1", "python train.py --workers 4",
+        "gunicorn app:app -k uvicorn.workers.UvicornWorker --workers 4", "gunicorn --chdir /srv/uvicorn --workers 4"})
+    CHECK(silent(killed(command, {kill})));
+}
+
 TEST_CASE("post-mortem: gunicorn's timeout is neither the OOM killer nor the end of a server") {
   Story story(6);
   for (int index = 1; index <= 6; ++index) {
