@@ -282,7 +282,8 @@ Diagnosis ShmUnlinked(const Facts& facts) {
       "In every program that attaches to a SharedMemory, multiprocessing's resource tracker removes it when that "
       "program ends (bpo-38119): attach with track=False (Python 3.13), or call resource_tracker.unregister() after "
       "attaching.",
-      "If a cleanup script did it: make it skip names that a process still maps (cowprof shm lists them)."};
+      "If a cleanup script did it: make it skip names that a process still maps (cowprof shm lists them). systemd-logind "
+      "removes a user's names at the end of the last session, unless logind.conf has RemoveIPC=no."};
   return diagnosis;
 }
 
