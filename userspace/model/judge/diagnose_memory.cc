@@ -58,10 +58,17 @@ uint64_t PartOfPeak(const std::vector<Grower>& growers, const RunModel& model) {
   return bytes;
 }
 
+// nullopt: its new memory does not keep growing.
+std::optional<Rise> RiseOf(const ProcessModel& process, const Facts& facts) {
+  const std::optional<Rise> rise = SustainedRise(facts.estimates.MemoryOf(process.index), process.ended.has_value());
+  const bool counts = rise && rise->pages * facts.page_bytes >= kLeastRiseBytes && rise->duration >= kLeastRiseTime;
+  return counts ? rise : std::nullopt;
+}
+
 // Returns what is said about a process whose new memory keeps growing.
 std::optional<Grower> GrowerOf(const ProcessModel& process, const Facts& facts) {
-  const std::optional<Rise> rise = SustainedRise(facts.estimates.MemoryOf(process.index), process.ended.has_value());
-  if (!rise || rise->pages * facts.page_bytes < kLeastRiseBytes || rise->duration < kLeastRiseTime) return std::nullopt;
+  const std::optional<Rise> rise = RiseOf(process, facts);
+  if (!rise) return std::nullopt;
   const uint64_t bytes = rise->pages * facts.page_bytes;
   std::optional<Culprit> culprit = CulpritOf(facts.model, process, *rise);
   const double per_second = bytes / std::max(absl::ToDoubleSeconds(rise->duration), 0.001);
@@ -74,7 +81,7 @@ std::optional<Grower> GrowerOf(const ProcessModel& process, const Facts& facts) 
 
 }  // namespace
 
-bool KeepsGrowing(const ProcessModel& process, const Facts& facts) { return GrowerOf(process, facts).has_value(); }
+bool KeepsGrowing(const ProcessModel& process, const Facts& facts) { return RiseOf(process, facts).has_value(); }
 
 namespace {
 
@@ -185,6 +192,13 @@ std::string IfNothingIsKept(const Facts& facts) {
 }
 
 }  // namespace
+
+bool WorkersKeepGrowing(const Facts& facts) {
+  const absl::Duration first = FirstStartOfWorkers(facts.model);
+  return absl::c_any_of(facts.model.processes, [&](const ProcessModel& process) {
+    return process.is_worker() && !GaveBack(process, first, facts.model) && KeepsGrowing(process, facts);
+  });
+}
 
 Diagnosis NewMemoryGrowth(const Facts& facts) {
   std::vector<Grower> growing = GrowingWorkers(facts);
@@ -351,9 +365,8 @@ Diagnosis TrainerGrowth(const Facts& facts) {
   const std::vector<Grower> growers = {std::move(growing->grower)};
   const bool over = process.ended || facts.findings.forecast.ended;
   // Workers that only copy grow, too.
-  const std::string others = !growing->has_workers ? absl::StrCat(": ", kLeakOrStart, ". It")
-                             : !GrowingWorkers(facts).empty()
-                                 ? over ? ", as did its workers: it" : ", as do its workers: it"
+  const std::string others = !growing->has_workers       ? absl::StrCat(": ", kLeakOrStart, ". It")
+                             : WorkersKeepGrowing(facts) ? over ? ", as did its workers: it" : ", as do its workers: it"
                              : SomeGaveBack(facts.model) ? " by new memory: it"
                                                          : " by new memory, unlike its workers: it";
   diagnosis.summary =

@@ -146,7 +146,8 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   if (!found.empty()) TellTogether(&found);
   // Copies that are a small part of what the workers hold come second.
   if (!found.empty() && IsOfCopies(found.front())) {
-    if (const std::string own = OwnOfWorkers(facts, kFarMore * found.front().bytes); !own.empty())
+    const uint64_t copied = std::max(found.front().bytes, facts.model.workers_peak.copied_bytes);
+    if (const std::string own = OwnOfWorkers(facts, kFarMore * copied); !own.empty())
       found.front().summary.insert(0, absl::StrCat(own, " "));
   }
   // What fills the limit is another finding's, if there is one.

@@ -150,6 +150,8 @@ std::string OwnOfWorkers(const Facts& facts, uint64_t bytes = 0);
 std::string GrowthOfOthers(const Facts& facts);
 // Whether its new memory kept rising as long as it was seen, without slowing down. diagnose_memory.cc
 bool KeepsGrowing(const ProcessModel& process, const Facts& facts);
+// Whether "new-memory-growth" is found. diagnose_memory.cc
+bool WorkersKeepGrowing(const Facts& facts);
 // Whether the forecast of a run that goes on says that new memory comes without an end in sight, from any process, be
 // it too little for a finding.
 bool StillGrows(const Facts& facts);

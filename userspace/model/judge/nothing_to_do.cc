@@ -86,15 +86,24 @@ bool IsOfFiles(const std::vector<NewMemory>& held, const Facts& facts) {
   return copies > 0 && 2 * copies * facts.page_bytes >= fresh;
 }
 
+// "; no lasting growth of it was seen in 12 s": of the workers' new memory. "": another sentence tells of the growth,
+// theirs or that of another process.
+std::string HowItGrew(const Facts& facts) {
+  if (WorkersKeepGrowing(facts)) return "";
+  const bool rose = StillRise(facts);
+  if (!rose && StillGrows(facts) && !GrowthOfOthers(facts).empty()) return "";
+  return absl::StrCat(rose || StillGrows(facts)
+                          ? "; it was rising at the end, and whether it keeps growing can't be told from "
+                          : "; no lasting growth of it was seen in ",
+                      HumanDuration(facts.model.t));
+}
+
 // ", 20.0 MiB of it before cowprof attached; no lasting growth of it was seen in 12 s."
 std::string Whence(const std::vector<NewMemory>& held, uint64_t before, const Facts& facts) {
   return absl::StrCat(before > 0 ? absl::StrCat(", ", HumanBytes(before), " of it before cowprof attached")
                       : IsOfFiles(held, facts) ? ", most of it by writing to private mappings of files"
                                                : FirstTouched(held, facts),
-                      StillRise(facts) || StillGrows(facts)
-                          ? "; it was rising at the end, and whether it keeps growing can't be told from "
-                          : "; no lasting growth of it was seen in ",
-                      HumanDuration(facts.model.t), ".");
+                      HowItGrew(facts), ".");
 }
 
 // New memory that stays is a worker's own business as long as it doesn't grow, but the reader sees it in the tables.
@@ -259,11 +268,11 @@ std::string OwnOfWorkers(const Facts& facts, uint64_t bytes) {
   uint64_t before = 0;
   for (const NewMemory& one : held) before += one.before;
   const std::string whence = Whence(held, before, facts);
-  const bool each = held.size() == all;
+  const bool each = held.size() == all, may_leak = WorkersKeepGrowing(facts) || StillRise(facts) || StillGrows(facts);
   return absl::StrCat(each ? "Each of " : absl::StrCat(held.size(), " of "), Plural(all, "worker"), " had ",
                       HumanBytes(least), " or more of new memory of ", each ? "its" : "their", " own, ",
                       HumanBytes(SumOf(held)), " together", whence,
-                      IsOfFiles(held, facts) || StillRise(facts) || StillGrows(facts) ? "" : HowToShare(held, facts));
+                      may_leak || IsOfFiles(held, facts) ? "" : HowToShare(held, facts));
 }
 
 std::string HeldAtTheEnd(const Facts& facts) {

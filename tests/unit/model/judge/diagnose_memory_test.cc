@@ -266,6 +266,10 @@ TEST_CASE("memory: a leak and copies are compared by their parts of the same pea
   CHECK(IdsOf(of(30, 30.1))[0] == "cow-refcount");
   // New memory that did not come by growing is not the leak's.
   CHECK(IdsOf(of(12, 40, 100)) == Ids{"cow-refcount", "new-memory-growth"});
+  // Of much new memory, which comes first, no word on growth contradicts the leak's finding.
+  const std::string much = HeadlineOf(of(12, 40, 300));
+  CHECK(absl::StartsWith(much, "Each of 2 workers had "));
+  CHECK(absl::StrContains(much, " MiB together. Reading Python objects duplicated "));
   // The same without a collector.
   const auto without_collector = [](double copied) {
     const Worker worker = {.new_mib = Line(0, 30),
@@ -391,6 +395,12 @@ TEST_CASE("memory: mapped files are no leak, and no private memory is a mapped f
   CHECK(absl::StartsWith(others.summary, "The resident size grows, by pages of mapped files"));
   CHECK(
       absl::StrContains(others.summary, " 4 of 5 workers had 100.0 MiB or more of new memory of their own, 400.0 MiB"));
+  const Worker grows = {.new_mib = Line(200, 230)};
+  const std::vector<Diagnosis> beside_leak = DiagnosesOf(Recorded({{.file_mib = Line(8, 200)}, grows, grows}));
+  REQUIRE(beside_leak.size() == 2);
+  CHECK(beside_leak[0].id == "new-memory-growth");
+  CHECK(absl::StrContains(beside_leak[1].summary, " 2 of 3 workers had "));
+  CHECK_FALSE(absl::StrContains(beside_leak[1].summary, "no lasting growth"));
 }
 
 TEST_CASE("memory: workers that were spawned with much data") {

@@ -109,6 +109,19 @@ TEST_CASE("own memory that is far more than what was copied comes first") {
   CHECK(absl::StartsWith(HeadlineOf(Recorded(4, 30, 200)), "Each of 4 workers had 200.0 MiB or more of new memory"));
   CHECK(absl::StrContains(HeadlineOf(Recorded(4, 30, 200)), " Writing to memory that the workers inherited"));
   CHECK(IdsOf(Recorded(4, 30, 200)) == Ids{"cow-data"});
+  // Copies of several causes count together.
+  Run run = Recorded(4, 60, 200);
+  for (int index = 1; index <= 4; ++index) {
+    CauseCounts& causes = *run.model.processes[index].causes;
+    causes[static_cast<int>(Cause::kData)] = 31 * kMiB;
+    causes[static_cast<int>(Cause::kRefcount)] = 29 * kMiB;
+  }
+  CauseCounts& at_peak = run.model.workers_peak.copies;
+  at_peak[static_cast<int>(Cause::kData)] = 4 * 31 * kMiB;
+  at_peak[static_cast<int>(Cause::kRefcount)] = 4 * 29 * kMiB;
+  REQUIRE(IdsOf(run) == Ids{"cow-data", "cow-refcount"});
+  CHECK(4 * DiagnosesOf(run)[0].bytes < uint64_t{800} << 20);
+  CHECK(absl::StartsWith(HeadlineOf(run), "Writing to memory that the workers inherited"));
 }
 
 TEST_CASE("nothing to do: of what workers had before the attach, only what they still had at the peak is theirs") {
