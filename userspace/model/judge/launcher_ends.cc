@@ -34,7 +34,8 @@ std::vector<LauncherEnd> LauncherEndsIn(const RunModel& model, const Findings& f
     const bool trains = index == 0 && model.target_is_rank;
     if (end.badly) {
       ends.push_back({&launcher, end.text});
-    } else if (!launcher.exit->signaled && launcher.exit->code != 0 && OutlivedBy(launcher, model)) {
+    } else if (!launcher.exit->signaled && launcher.exit->code != 0 && !WasAskedToEnd(launcher) &&
+               OutlivedBy(launcher, model)) {
       ends.push_back(
           {&launcher, absl::StrCat(end.text, trains ? ", before the other ranks ended" : ", before its ranks ended")});
     } else if (trains && TrainerFailed(launcher)) {

@@ -229,6 +229,12 @@ TEST_CASE("a launcher's error status counts only if its ranks did not end first;
   const Job asked({Sent(0, kT, kStranger, SIGTERM), Exited(0, SIGTERM, kT)});
   CHECK(asked.fleet.deaths.empty());
   CHECK_FALSE(absl::StrContains(asked.headline, "launcher"));
+  // Ctrl-C ends a wrapper at once, its ranks later.
+  for (const bool lightning : {false, true}) {
+    const Job aborted({Sent(0, kT, kStranger, SIGINT), Exited(0, 1 << 8, kT + kMs)}, lightning);
+    CHECK(aborted.fleet.deaths.empty());
+    CHECK_FALSE(absl::StrContains(aborted.headline, "ended with"));
+  }
 }
 
 TEST_CASE("ranks that ended badly before their launcher are counted, the first is named") {
