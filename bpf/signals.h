@@ -6,6 +6,7 @@
 
 enum {
 	SIGBUS = 7,
+	TRACE_SIGNAL_IGNORED = 1, // include/trace/events/signal.h
 	SI_KERNEL = 0x80, // si_code of the kernel; of a process: below 1
 	PAGE_BITS = 12,
 	MOST_CGROUP_LEVELS = 16,
@@ -69,7 +70,7 @@ int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_s
 	struct cowprof_event *event;
 	int code = 0;
 
-	if (signal < 1 || signal > 31 || !is_deadly(signal))
+	if (signal < 1 || signal > 31 || !is_deadly(signal) || result == TRACE_SIGNAL_IGNORED)
 		return 0;
 	row = row_of(task);
 	if (!row)

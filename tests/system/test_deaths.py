@@ -122,7 +122,7 @@ def assert_no_cause(report):
 
 def test_ends_without_a_diagnosis(start):
     """A crash is reported with native code and Python line, a kill with its sender, and neither is blamed on a limit."""
-    process, recording = start("exit_code:3", "exit_code:0", "abort", "segfault", "killed_from_outside", "killed_by_parent:SIGTERM")
+    process, recording = start("exit_code:3", "exit_code:0", "hangup_ignored:4", "abort", "segfault", "killed_from_outside", "killed_by_parent:SIGTERM")
     victim = ended(process, "killed_from_outside")
     killer = subprocess.Popen(["sh", "-c", f"kill -9 {victim}"])
     killer.wait()
@@ -131,6 +131,7 @@ def test_ends_without_a_diagnosis(start):
     texts = {line["by"]: exit_of(report, line["pid"]) for line in process.lines if line["role"] == "ending"}
     codes = [exit_of(report, line["pid"])["text"] for line in process.lines if line["role"] == "ending" and line["by"] == "exit_code"]
     assert codes == ["exited unexpectedly with code 3", "exit 0"]
+    assert texts["hangup_ignored"]["text"] == "exited unexpectedly with code 4"
     assert texts["killed_from_outside"]["text"] == f"killed by SIGKILL from sh (pid {killer.pid})"
     assert texts["killed_by_parent"]["text"] == "killed by SIGTERM from its parent"
     assert re.match(r"killed by SIGABRT.* at .*dying_workers.py:\d+ in abort$", texts["abort"]["text"])

@@ -51,6 +51,13 @@ def exit_code(code):
     sys.exit(int(code))
 
 
+def hangup_ignored(code):
+    """Exits soon after a hangup that nohup had it ignore."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    os.kill(os.getpid(), signal.SIGHUP)
+    sys.exit(int(code))
+
+
 def abort():
     os.abort()
 

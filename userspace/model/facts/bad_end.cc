@@ -46,19 +46,22 @@ constexpr absl::Duration kLivesOn = absl::Seconds(1);
 
 bool AsksForEnd(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
 
-// A process that ends later than this after a request ended for another reason: Slurm and Kubernetes wait 30 s before
-// they kill.
-constexpr absl::Duration kLongestEnding = absl::Minutes(1);
+// A process that ends later than this after a request ended for another reason. Slurm and Kubernetes wait 30 s before
+// they kill, unless they are told to wait for a checkpoint; an OOM daemon waits for some seconds.
+constexpr absl::Duration kLongestEnding = absl::Minutes(10), kLongestOfOomDaemon = absl::Minutes(1);
 
 constexpr absl::Duration kMostFromErrorToEnd = absl::Seconds(10);
 
-// The last request to end that came shortly before it did. Null: none was seen.
+// The last request to end that came shortly before it did, rather one by an OOM daemon, since others may follow from
+// that. Null: none was seen.
 Killing RequestToEnd(const ProcessModel& process) {
   Killing found;
   for (const Event& event : process.signals) {
     const auto* sent = event.As<SignalSent>();
-    if (sent != nullptr && AsksForEnd(sent->signal) && event.t >= *process.ended - kLongestEnding)
-      found = {event.t, sent};
+    if (sent == nullptr || !AsksForEnd(sent->signal)) continue;
+    const bool of_daemon = IsFromOomDaemon(*sent);
+    if (event.t < *process.ended - (of_daemon ? kLongestOfOomDaemon : kLongestEnding)) continue;
+    if (of_daemon || found.sent == nullptr || !IsFromOomDaemon(*found.sent)) found = {event.t, sent};
   }
   return found;
 }

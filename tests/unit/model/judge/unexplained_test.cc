@@ -106,13 +106,18 @@ TEST_CASE("unexplained: a bad end of the target comes first, unless it passes on
   for (const std::vector<Event>& ends :
        {std::vector{Exited(0, SIGTERM, t)},
         {sent(0, SIGINT, "bash"), Exited(0, 1 << 8, 30 * t)},
+        // As Slurm asks before it preempts: it saves a checkpoint first.
+        {sent(0, SIGTERM, "slurmstepd"), Exited(0, 1 << 8, 90 * t)},
         // Ctrl-C reaches workers, too.
         {sent(0, SIGINT, "bash"), sent(1, SIGINT, "bash"), Exited(1, 1 << 8, t), Exited(0, SIGINT, t)},
         {Exited(0, (128 + SIGINT) << 8, t)}}) {
     CHECK(absl::StartsWith(of(ends), "Nothing to do: "));
   }
-  // Not by a hangup that it ignored long ago, nor as memory ran short.
-  CHECK(of({sent(0, SIGHUP, "bash"), Exited(0, 1 << 8, 90 * t)}) == "The parent 1000 ended with exit 1.");
+  // Not by a request long ago, nor as memory ran short, whoever else asks then.
+  CHECK(of({sent(0, SIGHUP, "bash"), Exited(0, 1 << 8, 900 * t)}) == "The parent 1000 ended with exit 1.");
+  CHECK(of({sent(0, SIGTERM, "earlyoom"), Exited(0, 1 << 8, 90 * t)}) == "The parent 1000 ended with exit 1.");
+  CHECK(of({sent(0, SIGTERM, "earlyoom"), sent(0, SIGTERM, "torchrun"), Exited(0, 1 << 8, 5 * t)}) ==
+        "The parent 1000 ended with exit 1 after SIGTERM from earlyoom (pid 812) as memory ran short.");
   CHECK(of({sent(0, SIGTERM, "earlyoom"), Exited(0, (128 + SIGTERM) << 8, t)}) ==
         "earlyoom ended parent 1000 as memory ran short.");
   // What a code means is not known of other programs, unless it is a shell's word for a signal.
