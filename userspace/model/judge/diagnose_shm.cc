@@ -98,6 +98,14 @@ bool IsUnused(const ShmSample& sample, const ShmSegment& file) {
   return sample.whole && sample.unreadable == 0 && !file.has_owner() && !file.creator_alive;
 }
 
+// Also in the last look and the one before. A program may open a file of its data only while it reads it.
+bool IsStillUnused(const ShmSample& last, const ShmSegment& file) {
+  return std::any_of(last.segments.begin(), last.segments.end(), [&](const ShmSegment& now) {
+    const bool same = now.device == file.device && now.inode == file.inode;
+    return same && now.looks_unowned >= kLooksToBelieve && IsUnused(last, now);
+  });
+}
+
 std::vector<std::string> ContentsOf(const ShmSample& sample) {
   std::vector<std::string> lines;
   for (const auto& [kind, total] : TotalsByKind(sample)) {
@@ -106,9 +114,9 @@ std::vector<std::string> ContentsOf(const ShmSample& sample) {
         absl::StrCat(NameOf(kind), ": ", HumanBytes(total.bytes), " in ", Plural(total.segments, "segment")));
   }
   if (const ShmSegment* file = LargestFile(sample); file != nullptr && file->bytes >= sample.used_bytes / 20)
-    lines.push_back(absl::StrCat("largest file with a name of its own: ", Printable(file->name), ", ",
-                                 HumanBytes(file->bytes),
-                                 IsUnused(sample, *file) ? ", which no process that cowprof can see uses" : ""));
+    lines.push_back(
+        absl::StrCat("largest file with a name of its own: ", Printable(file->name), ", ", HumanBytes(file->bytes),
+                     IsUnused(sample, *file) ? ", which no process had open or mapped when cowprof looked" : ""));
   if (const uint64_t bytes = UnexplainedBytes(sample); bytes > sample.used_bytes / 10)
     lines.push_back(absl::StrCat(HumanBytes(bytes), " not in any segment found at that moment"));
   return lines;
@@ -194,10 +202,13 @@ Diagnosis Crowded(const Facts& facts, const char* id, double confidence) {
   }
   diagnosis.advice = RoomAdvice(model, facts.dataloader());
   const ShmSegment* file = model.shm_peak ? LargestFile(*model.shm_peak) : nullptr;
-  if (file != nullptr && 2 * file->bytes >= model.shm_peak->used_bytes && IsUnused(*model.shm_peak, *file)) {
-    diagnosis.advice.insert(diagnosis.advice.begin(),
-                            absl::StrCat("Remove ", Printable(file->name), " from /dev/shm if nobody needs it: ",
-                                         HumanBytes(file->bytes), " that no process that cowprof can see uses."));
+  // A run that goes on may need it again.
+  if (file != nullptr && 2 * file->bytes >= model.shm_peak->used_bytes && IsUnused(*model.shm_peak, *file) &&
+      facts.findings.forecast.ended && IsStillUnused(*model.shm, *file)) {
+    diagnosis.advice.insert(
+        diagnosis.advice.begin(),
+        absl::StrCat("Remove ", Printable(file->name), " from /dev/shm if nobody needs it: ", HumanBytes(file->bytes),
+                     ", which no process had open or mapped when cowprof looked."));
   }
   return diagnosis;
 }

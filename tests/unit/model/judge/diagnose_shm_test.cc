@@ -97,19 +97,29 @@ TEST_CASE("files can run out before bytes") {
   CHECK(DiagnosesOf(run)[0].advice[0] == "Allow more files: mount -o remount,nr_inodes=2048 /dev/shm.");
 }
 
-TEST_CASE("a file that no process uses may be removed, if all could be looked at") {
-  ShmSegment file = Left("vllm_offload_7.mmap", 50, 2);
+TEST_CASE("a file that no process uses may be removed after the run, if all could be looked at") {
+  ShmSegment file = Left("vllm_offload_7.mmap", 50, 1);
   file.kind = SegmentKind::kFile;
-  const auto advice = [&](uint64_t unreadable) {
-    Sample sample = Tree({Mount(64)});
-    sample.shm = Look({file, Torch(1, 14)});
-    sample.shm->unreadable = unreadable;
-    return DiagnosesOf(Of({sample}))[0].advice[0];
+  const auto first = [&](uint64_t looks, bool ended, uint64_t unreadable) {
+    Sample full = Tree({Mount(64)}), last = {.t = absl::Seconds(1)};
+    full.shm = Look({file, Torch(1, 14)});
+    full.shm->unreadable = unreadable;
+    ShmSegment now = file;
+    now.looks_unowned = looks;
+    last.shm = Look({now});
+    if (ended) last.events = {{.index = 0, .what = ProcessExited{.status = 1 << 8}}};
+    return DiagnosesOf(Of({full, last}))[0];
   };
-  CHECK(
-      advice(0) ==
-      "Remove vllm_offload_7.mmap from /dev/shm if nobody needs it: 50.0 MiB that no process that cowprof can see uses.");
+  const auto advice = [&](uint64_t unreadable) { return first(2, true, unreadable).advice[0]; };
+  CHECK(advice(0) ==
+        "Remove vllm_offload_7.mmap from /dev/shm if nobody needs it: 50.0 MiB, which no process had open or mapped "
+        "when cowprof looked.");
   CHECK(absl::StartsWith(advice(1), "Make it larger: "));
+  // One look says little, and a run that goes on may open it again.
+  CHECK(absl::StartsWith(first(1, true, 0).advice[0], "Make it larger: "));
+  CHECK(absl::StartsWith(first(2, false, 0).advice[0], "Make it larger: "));
+  CHECK(absl::StrContains(TextOf(first(2, false, 0)),
+                          "50.0 MiB, which no process had open or mapped when cowprof looked"));
   file.opened_by = {4711};
   CHECK(absl::StartsWith(advice(0), "Make it larger: "));
 }
