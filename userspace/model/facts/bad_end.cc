@@ -165,4 +165,8 @@ bool TrainerFailed(const ProcessModel& process) {
   return process.role == Role::kRank || (process.index == 0 && (!process.python.empty() || exit.code > 128));
 }
 
+bool HasBadEnd(const ProcessModel& process, const RunModel& model) {
+  return process.exit && (EndedBadly(process, model) || TrainerFailed(process));
+}
+
 }  // namespace cowprof

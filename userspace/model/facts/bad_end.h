@@ -36,6 +36,9 @@ bool EndedBadly(const ProcessModel& process, const RunModel& model);
 // Of the target or a rank, by its exit code, unless it was asked to end.
 bool TrainerFailed(const ProcessModel& process);
 
+// Either of both; false as long as the exit is not known.
+bool HasBadEnd(const ProcessModel& process, const RunModel& model);
+
 }  // namespace cowprof
 
 #endif  // COWPROF_MODEL_FACTS_BAD_END_H_

@@ -119,10 +119,6 @@ ProcessModel& RowFor(const ProcessModel& process, std::vector<ProcessModel>* row
                                          .space = process.space == process.index ? -1 : 0});
 }
 
-bool HasBadEnd(const ProcessModel& process, const RunModel& model) {
-  return process.exit && (EndedBadly(process, model) || TrainerFailed(process));
-}
-
 // Processes with higher values are kept.
 std::tuple<bool, bool, uint64_t> InterestIn(const ProcessModel& process, const RunModel& model) {
   const uint64_t copied_bytes = process.counts.copies.value_or(0) * model.info.page_bytes;

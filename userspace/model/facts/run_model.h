@@ -96,7 +96,7 @@ struct ProcessModel {
   std::optional<absl::Duration> ended;
   std::optional<Exit> exit;
   uint64_t stands_for = 1;  // number of processes; more than 1 only in RunModel::ended_aggregates
-  uint64_t bad_ends = 0;    // of these, in RunModel::ended_aggregates only: EndedBadly or TrainerFailed
+  uint64_t bad_ends = 0;    // of these, in RunModel::ended_aggregates only: HasBadEnd()
 
   FaultCounts counts;
   uint64_t gup_copies = 0;       // see ProcessSample

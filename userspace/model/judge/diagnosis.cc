@@ -97,6 +97,11 @@ void TellTogether(std::vector<Diagnosis>* found) {
   if (other->saves) first.saves = {other->saves->low, other->saves->best, other->saves->high + first.bytes};
 }
 
+// What fills the limit is another finding's, if there is one.
+void TellLimit(const Facts& facts, std::vector<Diagnosis>* found) {
+  if (!found->empty() && found->front().id == "file-backed") found->front().summary.insert(0, LimitAhead(facts));
+}
+
 }  // namespace
 
 bool IsOfCopies(const Diagnosis& diagnosis) {
@@ -119,9 +124,13 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   });
   const bool blames = !found.empty() && found.front().harm < Harm::kNone;
   if (!blames && !Unexplained(facts).empty()) {
-    // "file-backed" stands beside a bad end.
-    const bool stands = !found.empty() && found.back().harm == Harm::kNone && UnexplainedMemory(facts).empty();
-    if (!stands) std::erase_if(found, [](const Diagnosis& diagnosis) { return diagnosis.harm == Harm::kNone; });
+    // "file-backed" stands beside a bad end, behind what may explain that.
+    if (!UnexplainedMemory(facts).empty())
+      std::erase_if(found, [](const Diagnosis& diagnosis) { return diagnosis.harm == Harm::kNone; });
+    else if (ChildEndedBadly(run.model))
+      std::stable_partition(found.begin(), found.end(),
+                            [](const Diagnosis& diagnosis) { return diagnosis.harm == Harm::kPossible; });
+    TellLimit(facts, &found);
     return found;
   }
   if (findings.all.copies_known && found.empty()) found.push_back(Clean(facts));
@@ -150,8 +159,7 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
     if (const std::string own = OwnOfWorkers(facts, kFarMore * copied); !own.empty())
       found.front().summary.insert(0, absl::StrCat(own, " "));
   }
-  // What fills the limit is another finding's, if there is one.
-  if (!found.empty() && found.front().id == "file-backed") found.front().summary.insert(0, LimitAhead(facts));
+  TellLimit(facts, &found);
   return found;
 }
 

@@ -6,12 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "model/facts/bad_end.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/findings.h"
@@ -91,12 +89,7 @@ Headline HeadlineOf(const Run& run, const Findings& findings) {
   }
   if (findings.diagnoses.empty()) return {"unknown", std::move(sentence)};
   const Diagnosis& possible = findings.diagnoses.front();
-  // What a fork does to children explains their ends, not their parent's. A forked rank is a child, too.
-  const bool of_children = absl::c_any_of(run.model.processes, [&](const ProcessModel& process) {
-    const bool forked = process.is_worker() || (process.role == Role::kRank && !process.execed);
-    return forked && (findings.EndOf(process).badly || (process.exit && TrainerFailed(process)));
-  });
-  if (ended_badly && !of_children) return {"unknown", std::move(sentence)};
+  if (ended_badly && !ChildEndedBadly(run.model)) return {"unknown", std::move(sentence)};
   return {possible.id, absl::StrCat(sentence, " ", possible.summary)};
 }
 

@@ -89,8 +89,8 @@ std::string DeathIn(const RunModel& model, const Findings& findings) {
   const ProcessModel* first = nullptr;
   for (const ProcessModel& process : model.processes) {
     if (!IsMember(process)) continue;
-    const bool failed = process.exit && (TrainerFailed(process) || (process.index == 0 && process.exit->code != 0));
-    if (!findings.EndOf(process).badly && !failed) continue;
+    const bool failed = process.index == 0 && process.exit && process.exit->code != 0;
+    if (!HasBadEnd(process, model) && !failed) continue;
     if (first == nullptr || process.ended < first->ended) first = &process;
   }
   if (first == nullptr) return "";

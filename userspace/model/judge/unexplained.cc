@@ -180,8 +180,7 @@ absl::string_view TargetWord(const ProcessModel& target, const Findings& finding
 // Of a target that is not a launcher, if it ended badly.
 std::optional<LauncherEnd> TargetEnd(const RunModel& model, const Findings& findings) {
   const ProcessModel* const target = model.target();
-  if (target == nullptr || !target->ended || !target->exit || LaunchersOf(model).contains(0)) return std::nullopt;
-  if (!findings.EndOf(*target).badly && !TrainerFailed(*target)) return std::nullopt;
+  if (target == nullptr || LaunchersOf(model).contains(0) || !HasBadEnd(*target, model)) return std::nullopt;
   return LauncherEnd{target, findings.EndOf(*target).text};
 }
 
@@ -249,7 +248,7 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
     if (!process.ended || !(process.is_worker() || process.role == Role::kRank)) continue;
     if (head != nullptr && EndedTogether(process, heads.front(), findings)) {
       ++together;
-    } else if (findings.EndOf(process).badly || (process.exit && TrainerFailed(process))) {
+    } else if (HasBadEnd(process, model)) {
       ends.Add(process);
       passed_on |= head != nullptr && !head->exit->signaled && (!launcher || trains) &&
                    *process.ended <= *head->ended && *process.ended >= *head->ended - kPassedOnWithin;
@@ -282,6 +281,13 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
   }
   absl::c_stable_sort(told, [](const auto& a, const auto& b) { return a.first < b.first; });
   return absl::StrJoin(told, " ", [](std::string* out, const auto& one) { out->append(one.second); });
+}
+
+bool ChildEndedBadly(const RunModel& model) {
+  return absl::c_any_of(model.processes, [&](const ProcessModel& process) {
+    const bool forked = process.is_worker() || (process.role == Role::kRank && !process.execed);
+    return forked && HasBadEnd(process, model);
+  });
 }
 
 std::string UnexplainedMemory(const Facts& facts) {

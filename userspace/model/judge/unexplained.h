@@ -14,6 +14,9 @@ namespace cowprof {
 // 6 processes with it." In the order in which it happened. "": all ended well.
 std::string EndsSentence(const RunModel& model, const Findings& findings);
 
+// Of a worker, or of a rank that was forked: what a fork does to children may explain that, but not their parent's end.
+bool ChildEndedBadly(const RunModel& model);
+
 // What was copied to be released belongs to no finding. "; releasing objects copied another 300.0 MiB": beside the
 // finding that has most copies, `copies`, if these are fewer. "": otherwise.
 std::string ReleasedBeside(const Facts& facts, uint64_t copies);

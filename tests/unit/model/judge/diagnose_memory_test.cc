@@ -365,6 +365,19 @@ TEST_CASE("memory: mapped files are no leak, and no private memory is a mapped f
   CHECK(IdsOf(failed) == Ids{"file-backed"});
   CHECK(absl::StartsWith(HeadlineOf(failed),
                          "The parent 1000 was killed by SIGABRT. The resident size grows, by pages of mapped files"));
+  // Beside what may explain the end of a child, which comes first then.
+  const auto beside_hazard = [](int index) {
+    Run run = Recorded({{.file_mib = Line(8, 200)}, {.end = kSeconds + 1}});
+    Append({.t = absl::Seconds(41),
+            .events = {{.index = 0, .what = ForkHazardSeen{.child = 1, .threads = {{.name = "tqdm", .python = true}}}},
+                       {.t = absl::Seconds(41), .index = index, .what = ProcessExited{SIGABRT}}}},
+           &run);
+    run.model.processes[0].forks = 2;
+    CHECK(absl::StrContains(HeadlineOf(run), " was killed by SIGABRT"));
+    return IdsOf(run);
+  };
+  CHECK(beside_hazard(0) == Ids{"file-backed", "fork-hazard"});
+  CHECK(beside_hazard(2) == Ids{"fork-hazard", "file-backed"});
   CHECK(IdsOf(Recorded({{.file_mib = Line(8, 39)}})) == Ids{"clean"});
   CHECK(IdsOf(Recorded({{.file_mib = Line(8, 41)}})) == Ids{"file-backed"});
   // Libraries that are imported bring as much memory of their own.
@@ -382,6 +395,10 @@ TEST_CASE("memory: mapped files are no leak, and no private memory is a mapped f
   INFO(beside.summary);
   CHECK(absl::StartsWith(beside.summary, "The host's memory (23.4 GiB) will be full in about "));
   CHECK(absl::StrContains(beside.summary, " MiB/s. The resident size grows, by pages of mapped files"));
+  Run dead = Recorded({reads, {.end = kSeconds + 1}}, {}, Line(15'000, 23'000));
+  dead.model.processes[2].ended = dead.model.t;
+  dead.model.processes[2].exit = Exit{.signaled = true, .code = 128 + SIGSEGV, .signal = SIGSEGV};
+  CHECK(absl::StrContains(HeadlineOf(dead), " was killed by SIGSEGV. The host's memory (23.4 GiB) will be full in "));
   // That of a finding which comes first tells of it.
   const Worker leaks = {.new_mib = Line(8, 600), .end = kSeconds + 1};
   const std::vector<Diagnosis> both = DiagnosesOf(Recorded({reads}, leaks, Line(15'000, 23'000)));
