@@ -294,6 +294,11 @@ Count LocalRankOf(const ProcessModel& process, const RunModel& model) {
   return trainer != nullptr && trainer->duty.duty == Duty::kTrainer ? trainer->duty.number : std::nullopt;
 }
 
+Count RankNumberOf(const ProcessModel& process, const RunModel& model) {
+  const RankFacts* facts = RankOf(process, model);
+  return facts != nullptr && facts->rank ? facts->rank : LocalRankOf(process, model);
+}
+
 uint64_t MostAtOnce(int living, Changes changes) {
   std::sort(changes.begin(), changes.end());
   int most = living;
@@ -305,9 +310,11 @@ Slots SlotsOf(const RunModel& model) {
   Slots slots;
   std::map<int, Changes> changes;  // of workers, by rank
   Changes ranks;                   // torchrun starts all anew when one has failed
+  std::map<uint64_t, int> latest;  // index of the rank that had this number last
   for (const ProcessModel& process : model.processes) {
     if (IsTrainer(process, model)) {
       changes[process.index];
+      if (const Count number = RankNumberOf(process, model)) latest[*number] = process.index;
       ranks.emplace_back(process.started, 1);
       if (process.ended) ranks.emplace_back(*process.ended, -1);
     }
@@ -319,11 +326,15 @@ Slots SlotsOf(const RunModel& model) {
     if (process.ended) changes[trainer->index].emplace_back(*process.ended, -1);
   }
   slots.ranks = MostAtOnce(0, std::move(ranks));
+  Count least;
   for (auto& [rank, times] : changes) {
     const uint64_t of_rank = MostAtOnce(0, std::move(times));
     slots.most_of_rank = std::max(slots.most_of_rank, of_rank);
-    slots.least_of_rank = rank == changes.begin()->first ? of_rank : std::min(slots.least_of_rank, of_rank);
+    const Count number = RankNumberOf(*model.Find(rank), model);
+    const bool failed_early = of_rank == 0 && number && latest[*number] != rank;  // and was started anew
+    if (!failed_early) least = std::min(least.value_or(of_rank), of_rank);
   }
+  slots.least_of_rank = least.value_or(0);
   return slots;
 }
 

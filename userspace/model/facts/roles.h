@@ -30,6 +30,8 @@ const RankFacts* RankOf(const ProcessModel& process, const RunModel& model);
 
 // Its rank on its host; of a process that torch.multiprocessing.spawn started, which one it is.
 Count LocalRankOf(const ProcessModel& process, const RunModel& model);
+// Its rank in the job or, where that is not known, on its host.
+Count RankNumberOf(const ProcessModel& process, const RunModel& model);
 
 // What is known of the whole job: of the target, otherwise of the ranks that it started.
 RankFacts JobOf(const RunModel& model);

@@ -115,8 +115,7 @@ std::vector<RanksApart::Rank> RanksApart::Of(const RunModel& model) const {
   for (size_t index = 0; index < parents_.size(); ++index) {
     const ProcessModel* process = model.Find(static_cast<int>(index));
     if (process != nullptr && IsTrainer(*process, model)) {
-      const RankFacts* facts = RankOf(*process, model);
-      const Count number = facts != nullptr && facts->rank ? facts->rank : LocalRankOf(*process, model);
+      const Count number = RankNumberOf(*process, model);
       const auto known = absl::c_find_if(ranks, [&](const auto& rank) { return number && rank.first == number; });
       rank_of[index] = static_cast<int>(known - ranks.begin());
       if (known == ranks.end()) ranks.emplace_back(number, static_cast<int>(index));

@@ -190,15 +190,19 @@ constexpr absl::Duration kPassedOnWithin = absl::Seconds(10);
 // Of workers, or of ranks.
 struct BadEnds {
   uint64_t all = 0, bad = 0;
+  uint64_t at_once = 0;                 // 0: not told
   const ProcessModel* first = nullptr;  // of those that are listed
 
   void Add(const ProcessModel& process) {
     ++bad;
     if (first == nullptr || *process.ended < *first->ended) first = &process;
   }
-  // "2 of 34 workers ended badly: worker 4711 was killed by SIGSEGV, and 1 more."
+  // "2 of 34 workers ended badly: worker 4711 was killed by SIGSEGV, and 1 more."; "1 of 4 ranks (2 at a time) ended
+  // badly": torchrun started them anew.
   std::string Text(absl::string_view noun, const RunModel& model, const Findings& findings) const {
-    std::string text = absl::StrCat(bad, " of ", Plural(all, noun), " ended badly");
+    std::string text =
+        absl::StrCat(bad, " of ", Plural(all, noun),
+                     at_once > 0 && at_once < all ? absl::StrCat(" (", at_once, " at a time)") : "", " ended badly");
     if (first != nullptr) {
       const absl::string_view end = findings.EndOf(*first).text;
       absl::StrAppend(&text, ": ",
@@ -239,7 +243,7 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
   const ProcessModel* const head = heads.empty() ? nullptr : heads.front().process;
   const bool launcher = head != nullptr && LaunchersOf(model).contains(head->index);
   const bool trains = head != nullptr && IsTrainer(*head, model);  // as under Lightning
-  BadEnds workers = {.all = findings.workers.processes}, ranks;
+  BadEnds workers = {.all = findings.workers.processes}, ranks = {.at_once = SlotsOf(model).ranks};
   uint64_t together = 0;
   bool passed_on = false;  // `head` ended by what happened to its workers or to other ranks
   for (const ProcessModel& process : model.processes) {
@@ -256,7 +260,10 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
   }
   for (const ProcessModel& row : model.ended_aggregates) {
     const bool of_ranks = row.role == Role::kRank;
-    if (of_ranks) ranks.all += row.stands_for;
+    if (of_ranks) {
+      ranks.all += row.stands_for;
+      ranks.at_once = 0;
+    }
     if (of_ranks || row.is_worker()) (of_ranks ? ranks : workers).bad += row.bad_ends;
   }
   std::vector<std::pair<absl::Duration, std::string>> told;
@@ -272,6 +279,7 @@ std::string EndsSentence(const RunModel& model, const Findings& findings) {
                           : absl::StrCat(", and ", together, together == 1 ? " process" : " processes", " with it"),
             "."));
     ranks.all -= trains;
+    ranks.at_once -= trains && ranks.at_once > 0;
   }
   for (const auto& [ends, noun] :
        {std::pair(&ranks, trains && !passed_on ? "other rank" : "rank"), std::pair(&workers, "worker")}) {

@@ -532,6 +532,29 @@ TEST_CASE("slots: workers at a time, of each rank") {
   CHECK(SlotsOf(model).ranks == 2);
 }
 
+TEST_CASE("slots: a rank that failed before it forked workers, and was started anew") {
+  RunModel model;
+  const auto start = [&](int first, double t) {
+    std::vector<Event> events;
+    for (int rank = first; rank < first + 2; ++rank) {
+      events.push_back(ForkOf(rank, 0, "bash", t));
+      events.push_back(ExecOf(rank, kPython));
+      events.push_back(RankIs(rank, rank - first));
+    }
+    Append({.t = absl::Seconds(t), .events = events}, &model);
+  };
+  Append({.events = {TargetOf(kBash)}}, &model);
+  start(1, 1);
+  Append({.t = absl::Seconds(2), .events = {Exited(1, 1, absl::Seconds(2)), Exited(2, 9, absl::Seconds(2))}}, &model);
+  start(3, 3);
+  std::vector<Event> workers;
+  for (int index = 5; index <= 8; ++index) workers.push_back(ForkOf(index, 3 + index % 2, kTrain, 4));
+  Append({.t = absl::Seconds(5), .events = workers, .processes = {LoaderRow(5, 0, {}, 2)}}, &model);
+  CHECK(SlotsOf(model).ranks == 2);
+  CHECK(SlotsOf(model).most_of_rank == 2);
+  CHECK(SlotsOf(model).least_of_rank == 2);
+}
+
 TEST_CASE("slots: those that a pool is to have") {
   RunModel model;
   Append({.events = {TargetOf(kPython), ForkOf(1, 0, kTrain), DutyOf(1, Duty::kPool)}}, &model);

@@ -250,6 +250,18 @@ TEST_CASE("ranks that ended badly before their launcher are counted, the first i
   CHECK(asked.fleet.deaths.empty());
 }
 
+TEST_CASE("ranks that torchrun starts anew are counted with how many there were at a time") {
+  std::vector<Event> ends = {Exited(1, 1 << 8, kT), Sent(2, kT, kLauncher, SIGTERM), Exited(2, SIGTERM, kT + kMs)};
+  for (const int index : {5, 6}) {
+    ends.push_back(Started(index, 0));
+    ends.back().t = kT + absl::Seconds(1);
+    const auto rank = static_cast<uint64_t>(index - 5);
+    ends.push_back({.index = index, .what = RankFound{{.source = RankSource::kTorch, .rank = rank}}});
+    ends.back().t = kT + absl::Seconds(1);
+  }
+  CHECK(Job(ends).headline == "1 of 4 ranks (2 at a time) ended badly: rank 0 (pid 1001) ended with exit 1.");
+}
+
 TEST_CASE("a rank that was recorded apart ended with the launcher of another recording of the same boot") {
   const std::vector<Event> ends = {Sent(0, kT, kStranger), Exited(0, SIGKILL, kT + kMs), Sent(1, kT, kStranger),
                                    Exited(1, SIGKILL, kT)};
