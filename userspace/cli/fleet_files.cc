@@ -6,6 +6,7 @@
 #include <system_error>
 #include <thread>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "model/format.h"
@@ -29,11 +30,17 @@ absl::StatusOr<std::vector<FleetRow>> ReadRanks(const std::string& path, const s
   if (note != nullptr) note->Expect(SizeOf(path));
   std::vector<Run> runs(ranks.size());
   std::vector<MemoryCurve> memory(ranks.size());
+  const bool target_trains = absl::c_any_of(ranks, [](const RanksApart::Rank& rank) { return rank.index == 0; });
   const absl::StatusOr<TimelineContents> contents =
       ReadTimeline(path,
                    {[&](const RunInfo& info) {
-                      for (size_t i = 0; i < runs.size(); ++i)
-                        runs[i].model = {.info = info, .is_part = true, .target_is_rank = ranks[i].index == 0};
+                      for (size_t i = 0; i < runs.size(); ++i) {
+                        const bool target = ranks[i].index == 0;
+                        runs[i].model = {.info = info,
+                                         .is_part = true,
+                                         .target_is_rank = target,
+                                         .target_is_other_rank = target_trains && !target};
+                      }
                     },
                     [&](const Sample& sample, const std::vector<Alert>& raised) {
                       for (size_t i = 0; i < runs.size(); ++i) {

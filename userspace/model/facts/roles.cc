@@ -367,7 +367,8 @@ std::string LabelOf(const ProcessModel& process, const RunModel& model) {
   const bool local = rank != nullptr && !rank->rank && rank->local_rank;
   const Count number = rank != nullptr && !local ? rank->rank : LocalRankOf(process, model);
   const char* const noun = local ? "local rank" : NameOf(Role::kRank);
-  if (IsTrainer(process, model)) return number ? absl::StrCat(noun, " ", *number) : noun;
+  if (IsTrainer(process, model) || (process.index == 0 && model.target_is_other_rank))
+    return number ? absl::StrCat(noun, " ", *number) : noun;
   std::string label = process.index == 0 && HasRanks(model) ? "launcher" : WordOf(process.role);
   if (process.loader) absl::StrAppend(&label, " ", process.loader->worker_id);
   const ProcessModel* trainer = TrainerOf(process, model);

@@ -230,11 +230,12 @@ struct RunModel {
   size_t most_ended = 32768;
   std::vector<int> lately;  // indexes of the processes that are not in `settled`, in their order
   SettledSums settled;
-  int announced = 0;               // processes so far: the next one's index
-  bool is_part = false;            // of a recording (fleet.h): indexes have gaps
-  bool target_is_rank = false;     // beside the ranks that it started, as in Lightning
-  std::vector<LimitModel> limits;  // in order of appearance; one that is gone keeps its last value
-  std::vector<Frame> frames;       // by number
+  int announced = 0;                  // processes so far: the next one's index
+  bool is_part = false;               // of a recording (fleet.h): indexes have gaps
+  bool target_is_rank = false;        // beside the ranks that it started, as in Lightning
+  bool target_is_other_rank = false;  // the same, of another part of the recording
+  std::vector<LimitModel> limits;     // in order of appearance; one that is gone keeps its last value
+  std::vector<Frame> frames;          // by number
   std::vector<CopySite> copy_sites;
   std::vector<GrowthSite> growth_sites;
   std::vector<NumberedRegion> regions;

@@ -75,7 +75,7 @@ class RanksApart {
   std::vector<int> parents_;  // by index; -1: none
 };
 // What is left of a sample without the processes of other ranks, for a RunModel with `is_part`, and `target_is_rank` if
-// the rank is the target. What holds for the host stays.
+// the rank is the target, `target_is_other_rank` if another one is. What holds for the host stays.
 Sample Without(const std::vector<bool>& others, const Sample& sample);
 std::vector<Alert> Without(const std::vector<bool>& others, const std::vector<Alert>& alerts);
 

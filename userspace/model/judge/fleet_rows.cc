@@ -42,10 +42,13 @@ std::vector<Death> DeathsIn(const RunModel& model, const Findings& findings,
   return deaths;
 }
 
-std::vector<Death> DeathsOf(const std::vector<LauncherEnd>& launchers, const Findings& findings) {
+std::vector<Death> DeathsOf(const std::vector<LauncherEnd>& launchers, const RunModel& model,
+                            const Findings& findings) {
   std::vector<Death> deaths;
   for (const LauncherEnd& launcher : launchers) {
-    deaths.push_back(DeathOf(*launcher.process, "launcher", launcher.text, findings));
+    const bool trains = launcher.process->index == 0 && model.target_is_other_rank;
+    deaths.push_back(
+        DeathOf(*launcher.process, trains ? LabelOf(*launcher.process, model) : "launcher", launcher.text, findings));
     deaths.back().of_launcher = true;
   }
   return deaths;
@@ -86,7 +89,7 @@ FleetRow RowOf(const std::string& path, const Run& run, const Findings& findings
                   .forecast = findings.forecast_told.sentence,
                   .headline = findings.headline,
                   .deaths = DeathsIn(model, findings, launchers),
-                  .launchers = DeathsOf(launchers, findings),
+                  .launchers = DeathsOf(launchers, model, findings),
                   .members = WorkersOf(model)};
   if (info.target_age && info.target.start_ns > 0)
     row.boot = absl::Nanoseconds(info.target.start_ns) + *info.target_age;
@@ -137,11 +140,11 @@ std::vector<RanksApart::Rank> RanksApart::Of(const RunModel& model) const {
 Sample Without(const std::vector<bool>& others, const Sample& sample) {
   Sample left = sample;
   const auto other = [&](const auto& row) { return IsOther(others, row.index); };
-  // A target that is a rank itself started the others: that, and how it ended, holds for them, too; its memory and its
-  // hangs do not.
+  // A target that is a rank itself started the others: that, and how it ended, holds for them, too; its memory, its
+  // data and its hangs do not.
   std::erase_if(left.events, [&](const Event& event) {
-    const bool own =
-        event.Is<StartFailed>() || event.Is<LastErrorSeen>() || event.Is<ForkHazardSeen>() || event.Is<HangsSeen>();
+    const bool own = event.Is<StartMethodsSeen>() || event.Is<StartFailed>() || event.Is<LastErrorSeen>() ||
+                     event.Is<ForkHazardSeen>() || event.Is<HangsSeen>();
     return other(event) && (event.index > 0 || own);
   });
   std::erase_if(left.processes, other);

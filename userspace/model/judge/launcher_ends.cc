@@ -32,12 +32,13 @@ std::vector<LauncherEnd> LauncherEndsIn(const RunModel& model, const Findings& f
     if (!launcher.ended || !launcher.exit) continue;
     const PostMortem& end = findings.EndOf(launcher);
     const bool trains = index == 0 && model.target_is_rank;
+    const bool is_rank = trains || (index == 0 && model.target_is_other_rank);
     if (end.badly) {
       ends.push_back({&launcher, end.text});
     } else if (!launcher.exit->signaled && launcher.exit->code != 0 && !WasAskedToEnd(launcher) &&
                OutlivedBy(launcher, model)) {
       ends.push_back(
-          {&launcher, absl::StrCat(end.text, trains ? ", before the other ranks ended" : ", before its ranks ended")});
+          {&launcher, absl::StrCat(end.text, is_rank ? ", before the other ranks ended" : ", before its ranks ended")});
     } else if (trains && TrainerFailed(launcher)) {
       ends.push_back({&launcher, end.text});
     }

@@ -264,7 +264,8 @@ PostMortem Explained(const ProcessModel& process, const RunModel& model) {
 std::string NameOf(const ProcessModel& process) { return absl::StrCat(WordOf(process.role), " ", process.id.pid); }
 
 std::string NameOf(const ProcessModel& process, const RunModel& model) {
-  if (process.index == 0 && model.target_is_rank) return absl::StrCat("trainer ", process.id.pid);
+  if (process.index == 0 && (model.target_is_rank || model.target_is_other_rank))
+    return absl::StrCat("trainer ", process.id.pid);
   return LaunchersOf(model).contains(process.index) ? absl::StrCat("launcher ", process.id.pid) : NameOf(process);
 }
 

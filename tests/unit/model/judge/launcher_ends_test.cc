@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "builders.h"
 #include "model/judge/fleet.h"
@@ -72,7 +73,9 @@ struct Job {
     fleet = FleetOf(rows);
   }
   FleetRow RowOfRank(const RanksApart::Rank& rank) const {
-    Run part = {.model = {.is_part = true, .target_is_rank = rank.index == 0}};
+    const bool target = rank.index == 0;
+    Run part = {
+        .model = {.is_part = true, .target_is_rank = target, .target_is_other_rank = ranks[0].index == 0 && !target}};
     for (const Sample& sample : samples) Append(Without(rank.others, sample), &part);
     FleetRow row = RowOf("launcher.json", part, Judge(part), true);
     row.host = "a";
@@ -130,6 +133,10 @@ TEST_CASE("a launcher that is a rank itself is called a trainer, and its death i
   CHECK(
       absl::EndsWith(job.fleet.sentence, "About rank 0: The trainer 1000 was killed by SIGKILL from bash (pid 4242)."));
   CHECK(job.fleet.rows[0].members[0].label == "worker of rank 0 (1005)");
+  for (const FleetRow& row : job.fleet.rows) {
+    CHECK(absl::StartsWith(row.headline.sentence, "The trainer 1000 was killed by SIGKILL from bash (pid 4242)"));
+    for (const Death& death : row.launchers) CHECK(death.who == "rank 0 (1000)");
+  }
   std::vector<Count> ranks;
   std::vector<uint64_t> workers;
   for (const FleetRow& row : job.fleet.rows) {
@@ -159,6 +166,7 @@ TEST_CASE("a launcher that is a rank itself has failed, also if it outlived the 
 TEST_CASE("a launcher that is a rank itself has its memory in its own row only") {
   const Job job({Exited(0, 0, kT)}, true);
   Sample sample = job.samples[0];
+  sample.events.push_back({.index = 0, .what = StartMethodsSeen{}});
   sample.events.push_back({.index = 0, .what = HangsSeen{}});
   sample.copy_sites = {{.index = 0}, {.index = 1}, {.index = 2}};
   sample.growth = {{.index = 0}, {.index = 1}, {.index = 2}};
@@ -171,6 +179,8 @@ TEST_CASE("a launcher that is a rank itself has its memory in its own row only")
     CHECK(part.processes.size() == 2);
     CHECK(part.processes[0].index == rank.index);
     CHECK(part.events.back().Is<HangsSeen>() == (rank.index == 0));
+    const auto is_look = [](const Event& event) { return event.Is<StartMethodsSeen>(); };
+    CHECK(absl::c_any_of(part.events, is_look) == (rank.index == 0));
     CHECK(part.events.front().Is<ProcessStarted>());
     CHECK(part.events.front().index == 0);
     CHECK(Without(rank.others, {Alert{.index = 0}}).size() == (rank.index == 0 ? 1 : 0));
