@@ -60,7 +60,7 @@ struct Facts {
   const char* BeforeTheFork(const char* here) const {
     return from_forkserver
                ? "at the end of the last module that multiprocessing.set_forkserver_preload() names (Python "
-                 "3.14.1 and later: by default the main module)"
+                 "3.13.8, 3.14.1 and later: by default the main module)"
                : here;
   }
   // Known to have no Python, so nothing of Python is advised.

@@ -67,7 +67,7 @@ TEST_CASE("what is done before a forkserver forks is done in what it preloads", 
     REQUIRE(remedy != nullptr);
     CHECK(
         remedy->action.ends_with(" at the end of the last module that multiprocessing.set_forkserver_preload() names "
-                                 "(Python 3.14.1 and later: by default the main module)"));
+                                 "(Python 3.13.8, 3.14.1 and later: by default the main module)"));
     CHECK(remedy->cost.find("parent") == std::string::npos);
   }
 }
