@@ -78,10 +78,12 @@ std::optional<LastError> ReadLastError(const Interpreter& interpreter, const Mem
     const std::optional<CodeLocation> code = codes.Resolve(frame.code, 0);
     if (!code) continue;
     starts |= IsIn(*code, "start", "/multiprocessing/process.py");
-    dumps |= IsIn(*code, "dump", "/multiprocessing/reduction.py");
     for (const char* function : {"_fixup_main_from_path", "_fixup_main_from_name"})
       imports_main |= IsIn(*code, function, "/multiprocessing/spawn.py");
     refused |= IsIn(*code, "_check_not_importing_main", "/multiprocessing/spawn.py");
+    if (!IsIn(*code, "dump", "/multiprocessing/reduction.py")) continue;
+    dumps = true;
+    found.package = LibraryOf(code->file);
   }
   found.in_start = starts && dumps;
   found.importing_main = imports_main && refused;

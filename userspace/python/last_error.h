@@ -17,6 +17,7 @@ namespace cowprof {
 
 struct LastError {
   std::string type, message;  // "TypeError", "cannot pickle 'dict_keys' object"; the message at most 200 bytes
+  std::string package;        // that pickled: "multiprocessing", "multiprocess"
   bool in_start = false;      // raised while multiprocessing pickled an object to start a process
   // Raised by multiprocessing, since a process that it started itself started another one as it imported the main
   // module.

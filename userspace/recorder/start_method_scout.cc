@@ -203,7 +203,11 @@ void Scout::LookAtError(const ProcessId& id, Watched* watched) {
   }
   const PickleLook look = LookAtEnding(python, memory, FindWhatFailed(python, memory),
                                        {.objects = kMostObjectsAtEnd, .time = kMostTimeAtEnd});
-  Tell(id, "failed", {{"error", error->type}, {"message", error->message}, {"look", EncodeLook(Shortened(look))}});
+  Tell(id, "failed",
+       {{"error", error->type},
+        {"message", error->message},
+        {"package", error->package},
+        {"look", EncodeLook(Shortened(look))}});
 }
 
 // Called within a walk. False: the recorder is gone, which would wait for the end of the walk.
@@ -273,7 +277,10 @@ std::optional<ScoutReport> ReportOf(const Json& json) {
   }
   const auto failed = json.find("failed");
   if (failed == json.end()) return std::nullopt;
-  StartFailed error = {.type = TextOf(*failed, "error"), .message = TextOf(*failed, "message"), .look = {}};
+  StartFailed error = {.type = TextOf(*failed, "error"),
+                       .message = TextOf(*failed, "message"),
+                       .package = TextOf(*failed, "package"),
+                       .look = {}};
   if (const auto look = failed->find("look"); look != failed->end()) error.look = DecodeLook(*look);
   return ScoutReport{id, std::move(error)};
 }

@@ -172,11 +172,13 @@ const char* KindOf(const StartFailed&) { return "start_failed"; }
 void Encode(const StartFailed& failed, Json* json) {
   (*json)["error"] = failed.type;
   (*json)["message"] = failed.message;
+  if (!failed.package.empty()) (*json)["package"] = failed.package;
   (*json)["look"] = EncodeLook(failed.look);
 }
 void Decode(const Json& json, StartFailed* failed) {
   failed->type = TextOf(json, "error");
   failed->message = TextOf(json, "message");
+  failed->package = TextOf(json, "package");
   if (const auto look = json.find("look"); look != json.end()) failed->look = DecodeLook(*look);
 }
 

@@ -102,6 +102,7 @@ struct StartMethodsSeen {
 // Python printed a traceback that nobody caught, of an error while an object was pickled to start a process.
 struct StartFailed {
   std::string type, message;  // of the exception: "TypeError", "cannot pickle 'dict_keys' object"
+  std::string package;        // that pickled: "multiprocessing", "multiprocess"; "": not known
   PickleLook look;            // at what was to be sent, while the process was ending: only its failures mean anything
   bool operator==(const StartFailed&) const = default;
 };

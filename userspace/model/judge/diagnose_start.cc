@@ -34,6 +34,10 @@ std::string FailureText(const PickleFailure& failure) {
                       failure.defined_at.empty() ? "" : absl::StrCat("; defined at ", Printable(failure.defined_at)));
 }
 
+absl::string_view PackageOf(const StartFailed& error) {
+  return error.package.empty() ? "multiprocessing" : absl::string_view(error.package);
+}
+
 std::string Sentence(std::string words) {
   if (!words.empty()) words[0] = absl::ascii_toupper(words[0]);
   return absl::StrCat(words, ".");
@@ -52,9 +56,9 @@ Diagnosis CouldNotPickle(const Facts& facts) {
     if (failure == nullptr) failure = FailureOf(process, facts.model);
     if (diagnosis.pids.size() > kMostTold) continue;
     const StartFailed& error = *process.start_failed;
-    diagnosis.evidence.push_back(absl::StrCat("the last error of ", NameOf(process),
-                                              ", while multiprocessing pickled: ", Printable(error.type), ": ",
-                                              Printable(error.message, 200)));
+    diagnosis.evidence.push_back(absl::StrCat("the last error of ", NameOf(process), ", while ",
+                                              Printable(PackageOf(error), 40), " pickled: ", Printable(error.type),
+                                              ": ", Printable(error.message, 200)));
   }
   if (first == nullptr) return {};
   diagnosis.id = "pickle-failure";
@@ -74,10 +78,13 @@ Diagnosis CouldNotPickle(const Facts& facts) {
       absl::StrCat(died, "; ", Printable(failure->path, 400), " is ", WithArticle(Printable(failure->type)), ".");
   diagnosis.evidence.push_back(FailureText(*failure));
   diagnosis.advice = {Sentence(FixOf(*failure))};
-  if (!first->python.empty() && !HasOlderPython(facts.model, 14)) {
+  // multiprocess, on which datasets' map(num_proc=) runs, has a context of its own, and still forks by default.
+  const absl::string_view package = PackageOf(*first->start_failed);
+  if (!first->python.empty() && !HasOlderPython(facts.model, 14) && package == "multiprocessing") {
     diagnosis.advice.push_back(
         "Since Python 3.14 workers start by forkserver unless the program says otherwise: "
-        "multiprocessing.get_context('fork') pickles nothing, and is safe while the parent has no threads.");
+        "multiprocessing.get_context('fork') (with DataLoader, multiprocessing_context='fork') pickles nothing, but is "
+        "safe only while the parent has no threads and no CUDA context.");
   }
   // What pickle would meet next.
   size_t more = 0;

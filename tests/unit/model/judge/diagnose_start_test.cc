@@ -45,6 +45,13 @@ TEST_CASE("pickle-failure: the start method that 3.14 took away", "[start_method
     run.model.processes[0].python = version;
     CHECK((DiagnosesOf(run)[0].advice.back().find("get_context('fork')") != std::string::npos) == told);
   }
+  // multiprocess still forks by default.
+  StartFailed error = Error({Keys()});
+  error.package = "multiprocess";
+  Run run = Died(error);
+  run.model.processes[0].python = "3.14.0";
+  CHECK(TextOf(DiagnosesOf(run)[0]).find("get_context('fork')") == std::string::npos);
+  CHECK(TextOf(DiagnosesOf(run)[0]).find(", while multiprocess pickled: TypeError: ") != std::string::npos);
 }
 
 TEST_CASE("pickle-failure without the object says how to see it", "[start_methods]") {
