@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "model/facts/bad_end.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/fork_hazards.h"
 #include "model/judge/post_mortem.h"
 #include "model/judge/start_methods.h"
+#include "model/judge/unexplained.h"
 
 namespace cowprof {
 namespace {
@@ -41,9 +43,11 @@ Found FindHazards(const RunModel& model, const ProcessModel& process, const Seen
       found.hazards.push_back(std::move(hazard));
     }
   }
+  // The error of a worker that uses CUDA is raised again in the trainer, which ends by it.
+  const bool may_be_cuda = HasBadEnd(process, model) && !ChildEndedBadly(model);
   if (ForksLoadersOnly(model, process.index))
-    std::erase_if(found.hazards, [](const Hazard& hazard) {
-      return hazard.kind == HazardKind::kOpenMp || hazard.kind == HazardKind::kCuda;
+    std::erase_if(found.hazards, [may_be_cuda](const Hazard& hazard) {
+      return hazard.kind == HazardKind::kOpenMp || (hazard.kind == HazardKind::kCuda && !may_be_cuda);
     });
   std::stable_sort(found.hazards.begin(), found.hazards.end(),
                    [](const Hazard& a, const Hazard& b) { return a.confidence > b.confidence; });

@@ -139,6 +139,13 @@ TEST_CASE("fork-hazard: torch's DataLoader cures its workers itself", "[fork_haz
           .processes = {RowWithCopies(0, 0), RowWithCopies(1, 0)}},
          &run);
   CHECK(IdsOf(run) == Ids{"clean"});
+  // What a worker raises, such as "Cannot re-initialize CUDA in forked subprocess", ends the trainer.
+  Run failed = run;
+  failed.model.processes[0].python = "3.11.2";
+  Append({.t = absl::Seconds(3), .events = {Exited(0, 1 << 8, absl::Seconds(3))}}, &failed);
+  CHECK(IdsOf(failed) == Ids{"fork-hazard"});
+  CHECK(absl::StrContains(HazardIn(failed).summary, "it had CUDA open: CUDA can't be used in a forked child."));
+  CHECK(absl::EndsWith(HeadlineOf(failed), " 1000 ended with exit 1."));
   Append({.t = absl::Seconds(3), .events = {ForkedChild(2)}, .processes = {RowWithCopies(0, 0), RowWithCopies(2, 0)}},
          &run);
   CHECK(IdsOf(run) == Ids{"fork-hazard"});  // another child, which is none of its workers
