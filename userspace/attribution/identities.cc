@@ -77,18 +77,19 @@ void Identities::Read(const std::vector<FollowedProcess>& processes, absl::Durat
 void Identities::Begin(const FollowedProcess& process, const Member& member, absl::Duration now, Sample* sample) {
   const State* const parent = StateOf(process.parent);
   State state = {.image = member.program->image(), .parent = process.parent, .first_look = now, .next_look = now};
-  RankFacts rank;
-  if (parent != nullptr && parent->image == state.image) {
-    state.environment = parent->environment;
-    rank = parent->rank;
-  } else {
-    rank = RankFactsOf(ParseEnvironment(proc_.ReadHead(process.id.pid, "environ", kMaxEnvironmentBytes)));
-  }
   if (const auto known = states_.find(process.serial); known != states_.end()) {
     state.rank = known->second.rank;
     state.rank_told = known->second.rank_told;
   } else if (parent != nullptr) {
     state.rank = parent->rank;
+  }
+  RankFacts rank;
+  if (parent != nullptr && parent->image == state.image) {
+    state.environment = parent->environment;
+    rank = parent->rank;
+  } else {
+    // An exec keeps the environment as a rule: what a Lightning training starts after its end is still its own.
+    rank = RankFactsOf(ParseEnvironment(proc_.ReadHead(process.id.pid, "environ", kMaxEnvironmentBytes)), state.rank);
   }
   states_[process.serial] = std::move(state);
   serials_[process.id] = process.serial;
