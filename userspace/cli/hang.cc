@@ -74,7 +74,8 @@ int FailWithoutALook(const ProcFs& proc, pid_t pid) {
     return Fail(kNoProcess, absl::StrCat(refusal, " (/proc/PID/task/TID/syscall); ",
                                          RightsRemedy(ReadCaller(), {"CAP_SYS_PTRACE"})));
   }
-  return Fail(kHostCannot, absl::StrCat(refusal, ": ", target.ok() ? "look again" : target.message()));
+  return Fail(kHostCannot,
+              absl::StrCat(refusal, ": ", target.ok() ? "it changed during both looks, try again" : target.message()));
 }
 
 }  // namespace
@@ -84,7 +85,8 @@ int FindHang(const Options& options) {
   if (absl::Status status = CheckProc(proc); !status.ok()) return Fail(kHostCannot, status.message());
   if (absl::Status status = CheckTarget(proc, options.pid); !status.ok()) return Fail(kNoProcess, status.message());
   const std::vector<pid_t> family = FamilyOf(proc, options.pid);
-  const ThreadsLook before = LookAtThreads(proc, family);
+  ThreadsLook before = LookAtThreads(proc, family);
+  if (before.processes.empty()) before = LookAtThreads(proc, family);  // it may have changed during the first one
   if (before.processes.empty()) return FailWithoutALook(proc, options.pid);
   absl::SleepFor(kBetweenLooks);
   ElfCache elf_cache;
