@@ -15,8 +15,10 @@ namespace {
 constexpr double kLongShare = 0.005, kTickShare = 0.02;
 // As long as most of the mount is free, and a SIGBUS far.
 constexpr double kLongShareWithRoom = 0.001;
-// While little comes and goes, as names of batches do, looks wait this many times as long.
+// While little comes and goes, as names of batches do, looks wait this many times as long, up to so much longer: other
+// jobs of a large host leave segments behind as well.
 constexpr int kCalmFactor = 4;
+constexpr absl::Duration kLongestCalm = absl::Minutes(10);
 constexpr uint64_t kLittle = 64 << 20;  // bytes
 constexpr absl::Duration kLongestStep = absl::Milliseconds(20);
 constexpr int kTicksBetweenLooks = 10;
@@ -60,7 +62,7 @@ bool ShmWatch::IsWholeDue(const ShmTick& tick) const {
   const uint64_t then = *whole_.used_then, now = tick.mount->used, limit = *tick.mount->limit;
   const bool calm = std::max(then, now) - std::min(then, now) < std::min(kLittle, limit / 100) && now < limit / 8 &&
                     before_ && !HasLeftovers(*before_);
-  return !calm || tick.t >= whole_.next + (kCalmFactor - 1) * whole_.cost / kLongShareWithRoom;
+  return !calm || tick.t >= whole_.next + std::min((kCalmFactor - 1) * whole_.cost / kLongShareWithRoom, kLongestCalm);
 }
 
 // At the start, and whenever an eighth of the capacity was filled since the last one, to see the cause of a SIGBUS.
