@@ -22,7 +22,7 @@ class Watch:
             raise ValueError("every_n_steps has to be at least 1")
         self.on_alert = on_alert
         self.recording = Recording(path, **options)
-        self._needs_port = bool({"serve", "metrics_listen"} & set(options))
+        self._needs_port = any(options.get(name) not in (None, False) for name in ("serve", "metrics_listen"))
         self._every, self._steps = every_n_steps, 0
         self._started = False
 

@@ -206,7 +206,7 @@ def test_wrong_arguments_are_refused(tmp_path):
         CowprofCallback(tmp_path / "run.json", every_n_steps=0)
     from lightning.pytorch import Trainer
     with pytest.raises(cowprof.NotAttached, match="--bogus=1"):
-        Trainer([CowprofCallback(tmp_path / "run.json", bogus=1)], str(tmp_path)).fit([])
+        Trainer([CowprofCallback(tmp_path / "run.json", bogus=1, serve=None)], str(tmp_path)).fit([])
 
 
 def test_a_port_that_another_ranks_recorder_has_does_not_end_the_training(tmp_path):
