@@ -189,10 +189,9 @@ std::string WhyUnseen(const RunFigures& run, absl::string_view id) {
     if (of_causes && untold >= kNoticeableBytes && untold >= kNoticeableShare * *run.Get(Figure::kCopied))
       return absl::StrCat("why the workers copied ", Amount(untold), " is unknown");
   }
-  if (is({"gc-disabled", "fork-hang", "fork-hazard", "pickle-failure", "unguarded-main", "pickled-arguments"})) {
-    const bool of_starts = is({"pickle-failure", "unguarded-main"});
+  if (is({"gc-disabled", "fork-hang", "fork-hazard", "pickle-failure", "pickled-arguments"})) {
     const absl::string_view own = id == "fork-hang"           ? "hangs"
-                                  : of_starts                 ? "start-methods"
+                                  : id == "pickle-failure"    ? "start-methods"
                                   : id == "pickled-arguments" ? "stacks"
                                                               : "causes";
     if (std::string why = WhyMissing(run, own); !why.empty()) return why;

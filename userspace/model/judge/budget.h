@@ -47,8 +47,7 @@ inline constexpr absl::string_view kDiagnosisIds[] = {
     "gc-disabled",    "new-memory-growth", "file-backed",   "shm-full",       "shm-near-full",
     "sigbus-file",    "shm-unlinked",      "shm-leaked",    "oom-cgroup",     "oom-host",
     "fd-exhaustion",  "fork-hang",         "fork-hazard",   "pickle-failure", "pickled-arguments",
-    "torch-refcount", "allocator-reuse",   "before-attach", "trainer-growth", "unguarded-main",
-    "clean"};
+    "torch-refcount", "allocator-reuse",   "before-attach", "trainer-growth", "clean"};
 
 // "20MiB", "1.5 GB", "0 B": a size with its unit. nullopt: it is not one. Units: B, kB, MB, GB, TB (powers of 1000),
 // KiB, MiB, GiB, TiB (of 1024).

@@ -95,33 +95,4 @@ Diagnosis CouldNotPickle(const Facts& facts) {
   return diagnosis;
 }
 
-// Workers of spawn, and forkservers (Python 3.14 has them import the main module).
-Diagnosis UnguardedMain(const Facts& facts) {
-  Diagnosis diagnosis;
-  const ProcessModel* first = nullptr;
-  for (const ProcessModel& process : facts.model.processes) {
-    const LastErrorSeen* const error = process.exit ? FatalError(process) : nullptr;
-    if (error == nullptr || !error->importing_main) continue;
-    diagnosis.pids.push_back(process.id.pid);
-    if (first == nullptr || *process.ended < *first->ended) first = &process;
-  }
-  if (first == nullptr) return {};
-  diagnosis.id = "unguarded-main";
-  diagnosis.harm = Harm::kDeath;
-  diagnosis.confidence = 0.97;
-  diagnosis.summary = absl::StrCat(
-      "The ", NameOf(*first),
-      " died because it tried to start a process while it imported the main module, which each process of spawn or "
-      "forkserver does first: what starts processes must stand under if __name__ == \"__main__\".");
-  if (std::string ends = EndsSentence(facts.model, facts.findings); !ends.empty())
-    diagnosis.evidence.push_back(std::move(ends));
-  diagnosis.evidence.push_back(
-      absl::StrCat("the last error of ", NameOf(*first),
-                   ", from multiprocessing: RuntimeError, since it had not finished its bootstrapping phase"));
-  diagnosis.advice = {
-      "Put what starts processes (Process, Pool, the loop over a DataLoader), and all else that only the parent is to do, "
-      "under if __name__ == \"__main__\": in the main module. The rest of that module runs in each worker as it starts."};
-  return diagnosis;
-}
-
 }  // namespace cowprof

@@ -38,7 +38,7 @@ Diagnosis Clean(const Facts& facts) {
 
 constexpr Diagnosis (*kDiagnoses[])(const Facts&) = {
     OomCgroup,      OomHost,         OomDaemon,   SigbusFile, ShmFullDeath,                    // diagnose_deaths.cc
-    CouldNotPickle, UnguardedMain,                                                             // diagnose_start.cc
+    CouldNotPickle,                                                                            // diagnose_start.cc
     ForkHang,                                                                                  // diagnose_hangs.cc
     CowRefcount,    TorchRefcount,   CowGcHeader, CowData,    AllocatorReuse,                  // diagnose_copies.cc
     ParentUnshare,                                                                             // diagnose_parent.cc

@@ -211,7 +211,6 @@ Diagnosis SigbusFile(const Facts& facts);
 Diagnosis ShmFullDeath(const Facts& facts);  // "shm-full", from the processes that died of it
 // diagnose_start.cc
 Diagnosis CouldNotPickle(const Facts& facts);  // "pickle-failure"
-Diagnosis UnguardedMain(const Facts& facts);
 // diagnose_fork.cc
 // Where a server makes what a fork would harm: its workers, such as `worker`, can't be started in another way. "": it
 // is not a worker of such a server.
