@@ -52,8 +52,8 @@ constexpr absl::Duration kLongestEnding = absl::Minutes(10), kLongestOfOomDaemon
 
 constexpr absl::Duration kMostFromErrorToEnd = absl::Seconds(10);
 
-// The last request to end that came shortly before it did, rather one by an OOM daemon, since others may follow from
-// that. Null: none was seen.
+// The last request to end that came shortly before it did; before a failure rather one by an OOM daemon, since others
+// may follow from that. Null: none was seen.
 Killing RequestToEnd(const ProcessModel& process) {
   Killing found;
   for (const Event& event : process.signals) {
@@ -61,7 +61,8 @@ Killing RequestToEnd(const ProcessModel& process) {
     if (sent == nullptr || !AsksForEnd(sent->signal)) continue;
     const bool of_daemon = IsFromOomDaemon(*sent);
     if (event.t < *process.ended - (of_daemon ? kLongestOfOomDaemon : kLongestEnding)) continue;
-    if (of_daemon || found.sent == nullptr || !IsFromOomDaemon(*found.sent)) found = {event.t, sent};
+    const bool keeps = found.sent != nullptr && IsFromOomDaemon(*found.sent) && process.exit->code != 0;
+    if (of_daemon || !keeps) found = {event.t, sent};
   }
   return found;
 }
