@@ -249,6 +249,12 @@ struct bpf_iter__task {
 	struct task_struct *task;
 } CORE;
 
+enum bpf_iter_task_type { // since 6.1 (f0d74c4da1f0)
+	BPF_TASK_ITER_ALL,
+	BPF_TASK_ITER_TID,
+	BPF_TASK_ITER_TGID,
+};
+
 // Since 6.9 gfp bits are an enum whose values depend on the configuration. Before, they were macros
 // with these values.
 enum ___gfp_bits {

@@ -182,6 +182,8 @@ PROG_TWICE("?tp_btf/sched_process_exit", process_exit, struct task_struct *task)
 
 // ---- The scan at attach ----
 
+int walks_processes; // the kernel can walk the threads of a single one; for user space
+
 SEC("?iter/task")
 int list_tasks(struct bpf_iter__task *ctx)
 {
@@ -189,6 +191,7 @@ int list_tasks(struct bpf_iter__task *ctx)
 	struct cowprof_task found = {};
 
 	learn_namespaces();
+	walks_processes = bpf_core_enum_value_exists(enum bpf_iter_task_type, BPF_TASK_ITER_TGID);
 	// Skip threads and zombies.
 	if (!task || task->pid != task->tgid || !THROUGH(task, signal, live.counter))
 		return 0;

@@ -31,7 +31,7 @@ class FakeFaults : public FaultSource {
   };
 
   absl::Status Follow(pid_t) override { return absl::OkStatus(); }
-  absl::StatusOr<TreeLook> LookAtTree() override { return TreeLook{}; }
+  absl::StatusOr<TreeLook> LookAtTree(bool) override { return TreeLook{}; }
   absl::StatusOr<Pull> PullCounts(const PullRequest&) override { return Pull{}; }
   absl::StatusOr<std::vector<TouchedRegion>> PullRegions() override { return regions; }
   absl::StatusOr<std::vector<CopySiteRow>> PullCopySites() override {

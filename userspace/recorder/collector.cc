@@ -267,7 +267,7 @@ absl::Duration Collector::sweep_cost() const {
 }
 
 absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
-  absl::StatusOr<TreeLook> look = faults_->LookAtTree();
+  absl::StatusOr<TreeLook> look = faults_->LookAtTree(last);
   if (!look.ok()) return look.status();
   const absl::Duration t = absl::Trunc(Since(absl::ToInt64Nanoseconds(BootTime())), absl::Microseconds(1));
   Sample sample = {.t = t};

@@ -21,6 +21,7 @@
 #include "source/bpf_heaps.h"
 #include "source/bpf_loading.h"
 #include "source/bpf_programs.h"
+#include "source/bpf_settling.h"
 #include "source/bpf_sites.h"
 #include "source/bpf_tree.h"
 #include "source/kernel_btf.h"
@@ -68,7 +69,7 @@ class BpfFaults : public FaultSource {
  public:
   absl::Status Load(const BpfOptions& options, KernelBtf kernel);
   absl::Status Follow(pid_t target) override;
-  absl::StatusOr<TreeLook> LookAtTree() override;
+  absl::StatusOr<TreeLook> LookAtTree(bool last) override;
   absl::StatusOr<Pull> PullCounts(const PullRequest&) override { return std::exchange(pulled_, {}); }
   absl::flat_hash_map<uint32_t, FaultCounts> CountFaultsNow() override;
   absl::StatusOr<std::vector<TouchedRegion>> PullRegions() override;
@@ -101,6 +102,7 @@ class BpfFaults : public FaultSource {
   Fd woken_;  // epoll on both rings, by edge: what waits for the next tick does not make it readable again
   std::unique_ptr<FollowedTree> tree_;
   std::unique_ptr<BpfSites> sites_;
+  std::unique_ptr<Settling> settling_;
   BpfHeaps heaps_;
   absl::flat_hash_set<uint32_t> ended_with_regions_;  // processes whose regions are still in the table
   uint64_t next_room_ns_ = 0;                         // CLOCK_BOOTTIME; when to delete those, if nobody pulls before
@@ -115,6 +117,7 @@ absl::Status BpfFaults::Load(const BpfOptions& options, KernelBtf kernel) {
   options_.before_attaching = nullptr;  // the caller's: not to be kept
   if (absl::Status status = LoadProbes(options, std::move(kernel), &skeleton_); !status.ok()) return status;
   sites_ = std::make_unique<BpfSites>(*skeleton_);
+  settling_ = std::make_unique<Settling>(*skeleton_);
   ring_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &BpfFaults::OnEvent, this, nullptr));
   if (ring_ == nullptr) return BpfStatus(errno, "map the ring buffer of events");
   if (int error = ring_buffer__add(ring_.get(), bpf_map__fd(skeleton_->maps.copied_pages), &BpfFaults::OnPages, this)) {
@@ -221,7 +224,7 @@ absl::Status BpfFaults::WatchRings() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
+absl::StatusOr<TreeLook> BpfFaults::LookAtTree(bool last) {
   // Before the look: what was dropped until now was a process's that the look shows.
   const uint64_t regions_dropped = skeleton_->bss->losses.regions_dropped;
   skeleton_->bss->ended_since_pull = 0;
@@ -229,12 +232,13 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
   epoll_wait(woken_.fd(), taken, std::size(taken), 0);
   // Events first: they are of processes whose rows exist.
   if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
-  if (absl::StatusOr<std::string> settled = RunIterator(skeleton_->progs.settle_threads); !settled.ok())
-    return settled.status();
+  if (absl::Status status = settling_->Run(/*all=*/last); !status.ok()) return status;
   // The table is read row by row while processes come and go: a child could be seen without its parent, whose row was
   // read before it was there, or whose end is told before the child. So this look is of now; what comes later waits for
   // the next one.
   const uint64_t now = skeleton_->bss->settled_ns;
+  settling_->BeginRows();
+  std::vector<pid_t> living;
   const auto rows = ReadHash<Key, Row>(bpf_map__fd(skeleton_->maps.processes), "processes");
   if (!rows.ok()) return rows.status();
   TreeLook look = {.events = std::exchange(seen_, {})};
@@ -255,6 +259,7 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
       pull.losses.unattributed_copies = row.counts.rowless_copies;  // the overflow row
       continue;
     }
+    if (row.exited_ns == 0) living.push_back(static_cast<pid_t>(row.id.pid));
     const RowState state = StateAt(now, row);
     if (state == RowState::kNotYet) continue;
     const bool ended = state == RowState::kEnded;
@@ -269,6 +274,7 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
       sites_->AddEnded(row.serial);
     }
   }
+  settling_->EndRows(living);
   if (absl::Status status = heaps_.MakeRoom(*skeleton_); !status.ok()) return status;
   if (absl::Status status = ReadCauses(look, &pull); !status.ok()) return status;
   std::sort(look.processes.begin(), look.processes.end(), [](const FollowedProcess& a, const FollowedProcess& b) {
@@ -282,7 +288,7 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree() {
 
 absl::flat_hash_map<uint32_t, FaultCounts> BpfFaults::CountFaultsNow() {
   absl::flat_hash_map<uint32_t, FaultCounts> counts;
-  if (!RunIterator(skeleton_->progs.settle_threads).ok()) return counts;
+  if (!settling_->Run(/*all=*/false).ok()) return counts;
   const auto rows = ReadHash<Key, Row>(bpf_map__fd(skeleton_->maps.processes), "processes");
   if (!rows.ok()) return counts;
   for (const auto& [key, row] : *rows) {

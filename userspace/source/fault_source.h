@@ -138,8 +138,9 @@ class FaultSource {
   // Starts counting for `target` and all its descendants, living and to come. None is missed between the look at the
   // process tree and the first probe, and none is taken twice. Errors say what was attempted and what to do.
   virtual absl::Status Follow(pid_t target) = 0;
-  // Call in turn. In between, the caller takes note of processes that came, ended or called exec.
-  virtual absl::StatusOr<TreeLook> LookAtTree() = 0;
+  // Call in turn. In between, the caller takes note of processes that came, ended or called exec. `last`: no other look
+  // follows, so it misses nothing that was counted before.
+  virtual absl::StatusOr<TreeLook> LookAtTree(bool last) = 0;
   virtual absl::StatusOr<Pull> PullCounts(const PullRequest& request) = 0;
   // As of now and by serial, of what the last look counted: `copies` is missing from it. Empty: only a pull counts.
   virtual absl::flat_hash_map<uint32_t, FaultCounts> CountFaultsNow() { return {}; }

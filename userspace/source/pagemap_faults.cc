@@ -39,7 +39,7 @@ class PagemapFaults : public FaultSource {
       : options_(options), proc_(proc), tree_(proc), sweep_(std::move(proc), options.page_bytes, options.t0_ns) {}
 
   absl::Status Follow(pid_t target) override { return tree_.Follow(target); }
-  absl::StatusOr<TreeLook> LookAtTree() override;
+  absl::StatusOr<TreeLook> LookAtTree(bool last) override;
   absl::StatusOr<Pull> PullCounts(const PullRequest& request) override;
   absl::StatusOr<std::vector<TouchedRegion>> PullRegions() override { return std::vector<TouchedRegion>(); }
   absl::StatusOr<std::vector<CopySiteRow>> PullCopySites() override;
@@ -142,7 +142,7 @@ bool PagemapFaults::HasNotExeced(const ProcessId& id) const {
   return stat.ok() && stat->has_not_execed();
 }
 
-absl::StatusOr<TreeLook> PagemapFaults::LookAtTree() {
+absl::StatusOr<TreeLook> PagemapFaults::LookAtTree(bool) {
   TreeLook look;
   const auto now_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(BootTime()));
   members_ = tree_.Look();

@@ -1,15 +1,18 @@
 // The probes on real processes, with tables that are too small. Needs root; otherwise says so and passes (the system
 // tests always run as root).
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "skip.h"
 #include "source/bpf_faults.h"
@@ -69,6 +72,60 @@ class Target {
   pid_t pid_;
 };
 
+// A process that forks one worker, of which two threads copy kStepPages pages whenever they are told.
+class SteppedTarget {
+ public:
+  static constexpr size_t kStepPages = 64;
+
+  SteppedTarget() {
+    REQUIRE((pipe(go_) == 0 && pipe(done_) == 0));
+    pid_ = fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ == 0) Run();
+  }
+  ~SteppedTarget() {
+    close(go_[1]);
+    waitpid(pid_, nullptr, 0);
+    for (const int fd : {go_[0], done_[0], done_[1]}) close(fd);
+  }
+  pid_t pid() const { return pid_; }
+  // The first one forks the worker.
+  void Step() {
+    char bytes[2] = {};
+    REQUIRE(write(go_[1], bytes, 2) == 2);
+    for (int i = 0; i < 2; ++i) REQUIRE(read(done_[0], bytes, 1) == 1);
+  }
+
+ private:
+  [[noreturn]] void Run() {
+    close(go_[1]);
+    auto* area = static_cast<volatile char*>(
+        mmap(nullptr, kPages * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    madvise(const_cast<char*>(area), kPages * kPageBytes, MADV_NOHUGEPAGE);
+    WriteEachPage(area);
+    pollfd told = {go_[0], POLLIN, 0};
+    poll(&told, 1, -1);
+    if (fork() == 0) {
+      std::atomic<size_t> next = 0;
+      const auto work = [&] {
+        for (char byte; read(go_[0], &byte, 1) == 1;) {
+          const size_t first = next.fetch_add(kStepPages);
+          for (size_t page = first; page < first + kStepPages; ++page) area[page * kPageBytes] = 2;
+          if (write(done_[1], "d", 1) != 1) break;
+        }
+      };
+      std::thread other(work);
+      work();
+      other.join();
+      _exit(0);
+    }
+    wait(nullptr);
+    _exit(0);
+  }
+  int go_[2], done_[2];
+  pid_t pid_;
+};
+
 // One tick of a source.
 struct Counted {
   TreeLook look;
@@ -84,7 +141,7 @@ class NoReader : public PageReader {
 };
 
 Counted PullFrom(FaultSource& faults) {
-  absl::StatusOr<TreeLook> look = faults.LookAtTree();
+  absl::StatusOr<TreeLook> look = faults.LookAtTree(/*last=*/false);
   REQUIRE(look.ok());
   NoReader reader;
   absl::StatusOr<Pull> pull = faults.PullCounts({.reader = reader});
@@ -175,6 +232,23 @@ TEST_CASE("the perf event counts the same, and says nothing of what it can't tel
     CHECK_FALSE(counted->of(process).reuses());
     CHECK_FALSE(counted->of(process).file_copies);
     CHECK(counted->of(process).zero_fills());
+  }
+}
+
+// While nobody is forked, only the followed processes' threads are walked.
+TEST_CASE("what each thread copied is there at every look") {
+  auto faults = LoadBpfFaults({});
+  if (Lacks("probes", faults.ok(), std::string(faults.status().message()))) return;
+  SteppedTarget target;
+  REQUIRE((*faults)->Follow(target.pid()).ok());
+  for (size_t steps = 1; steps <= 4; ++steps) {
+    target.Step();
+    const Counted counted = PullFrom(**faults);
+    REQUIRE(counted.look.processes.size() == 2);
+    const uint64_t copies = *counted.of(counted.look.processes[1]).copies,
+                   planted = 2 * steps * SteppedTarget::kStepPages;
+    CHECK(copies >= planted);
+    CHECK(copies <= planted + 50);
   }
 }
 

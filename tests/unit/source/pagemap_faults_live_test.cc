@@ -65,7 +65,7 @@ struct Setting {
     for (size_t page = 0; page < kPages; ++page) area[page * page_bytes] = 1;
   }
   Tick TickOnce(bool last = true) {
-    absl::StatusOr<TreeLook> look = faults->LookAtTree();
+    absl::StatusOr<TreeLook> look = faults->LookAtTree(/*last=*/false);
     REQUIRE(look.ok());
     t += absl::Seconds(1);
     absl::StatusOr<Pull> pull =
@@ -211,7 +211,7 @@ TEST_CASE("page map: a grandchild comes before a child that was forked later") {
   });
   usleep(50'000);  // some clock ticks
   const Child second;
-  const absl::StatusOr<TreeLook> look = (*faults)->LookAtTree();
+  const absl::StatusOr<TreeLook> look = (*faults)->LookAtTree(/*last=*/false);
   REQUIRE(look.ok());
   REQUIRE(look->processes.size() == 4);
   CHECK(look->processes[0].id.pid == getpid());
