@@ -110,7 +110,7 @@ def test_a_main_module_without_a_guard_is_the_cause(tmp_path, version):
         if "__name__" in said:
             break
     assert "1 of 1 worker ended badly: worker " in said and " exited unexpectedly with code 1 (it tried to start a process" in said
-    assert 'under if __name__ == "__main__")' in said
+    assert 'What starts processes must stand under if __name__ == "__main__" in the main module.' in said
 
 
 def length_of(rows):

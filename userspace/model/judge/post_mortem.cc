@@ -238,10 +238,7 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
 std::string ErrorText(const ProcessModel& process) {
   const LastErrorSeen* const error = FatalError(process);
   if (error == nullptr) return "";
-  if (error->importing_main) {
-    return " (it tried to start a process while it imported the main module: what starts processes must stand under "
-           "if __name__ == \"__main__\")";
-  }
+  if (error->importing_main) return " (it tried to start a process while it imported the main module)";
   absl::string_view message = absl::StripAsciiWhitespace(error->message);
   message = absl::StripTrailingAsciiWhitespace(message.substr(0, message.find('\n')));
   return absl::StrCat(" (", Printable(error->type), message.empty() ? "" : ": ", Printable(message), ")");

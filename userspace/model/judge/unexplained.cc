@@ -187,6 +187,13 @@ std::optional<LauncherEnd> TargetEnd(const RunModel& model, const Findings& find
 // A trainer that fails this soon after a worker, or after another rank, fails by that; later, both ends are told.
 constexpr absl::Duration kPassedOnWithin = absl::Seconds(10);
 
+// "": the error that ended it does not tell.
+absl::string_view RemedyFor(const ProcessModel& ended) {
+  const LastErrorSeen* const error = FatalError(ended);
+  const bool unguarded = error != nullptr && error->importing_main;
+  return unguarded ? " What starts processes must stand under if __name__ == \"__main__\" in the main module." : "";
+}
+
 // Of workers, or of ranks.
 struct BadEnds {
   uint64_t all = 0, bad = 0;
@@ -213,7 +220,7 @@ struct BadEnds {
                                                        : " ",
                       end, bad > 1 ? absl::StrCat(", and ", bad - 1, " more") : "");
     }
-    return absl::StrCat(text, ".");
+    return absl::StrCat(text, ".", first != nullptr ? RemedyFor(*first) : "");
   }
 };
 

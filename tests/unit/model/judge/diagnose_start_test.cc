@@ -110,7 +110,8 @@ TEST_CASE("a main module that starts processes without a guard is told, with wha
                                /*importing_main=*/true};
   CHECK(HeadlineOf(EndedAfter(error)) ==
         "1 of 1 worker ended badly: worker 1001 exited unexpectedly with code 1 (it tried to start a process while it "
-        "imported the main module: what starts processes must stand under if __name__ == \"__main__\").");
+        "imported the main module). What starts processes must stand under if __name__ == \"__main__\" in the main "
+        "module.");
   const auto told = [&](int status, absl::Duration after) {
     return absl::StrContains(HeadlineOf(EndedAfter(error, status, after)), "__main__");
   };
