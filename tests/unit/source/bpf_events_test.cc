@@ -109,8 +109,8 @@ TEST_CASE("ring records: not an event, or truncated") {
 
 TEST_CASE("at no moment is a child there before its parent, or after its parent's end was told") {
   // Both rows are read after all of it has happened.
-  const cowprof_process_row parent = {.serial = 1, .forked_ns = 10, .exited_ns = 30};
-  const cowprof_process_row child = {.serial = 2, .forked_ns = 20, .exited_ns = 25};
+  const cowprof_process_row parent = {.forked_ns = 10, .exited_ns = 30, .serial = 1};
+  const cowprof_process_row child = {.forked_ns = 20, .exited_ns = 25, .serial = 2};
   for (uint64_t now = 0; now < 40; ++now) {
     INFO(now);
     const RowState of_parent = StateAt(now, parent), of_child = StateAt(now, child);
