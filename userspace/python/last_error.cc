@@ -70,8 +70,11 @@ std::optional<LastError> ReadLastError(const Interpreter& interpreter, const Mem
   const uint64_t error = ErrorIn(graph);
   LastError found = {.type = graph.TypeName(error)};
   if (found.type.empty()) return std::nullopt;
-  found.message = graph.Text(
-      graph.Pointer(graph.Pointer(error + graph.state().exception_args) + graph.layout().container.tuple_items));
+  // OSError(errno, text) has its text second.
+  Edges arguments = graph.TupleItems(graph.Pointer(error + graph.state().exception_args));
+  Edge argument;
+  for (int i = 0; i < 2 && found.message.empty() && arguments.Next(cached, &argument); ++i)
+    found.message = graph.Text(argument.object);
   bool starts = false, dumps = false, imports_main = false, refused = false;
   CodeReader codes(interpreter, cached);
   for (const RawFrame& frame : LastTraceback(graph)) {

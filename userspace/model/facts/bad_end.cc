@@ -103,6 +103,11 @@ const LastErrorSeen* FatalError(const ProcessModel& process) {
   return died && *process.ended - process.last_error_at < kMostFromErrorToEnd ? &*process.last_error : nullptr;
 }
 
+const StartFailed* FatalStartError(const ProcessModel& process) {
+  const bool died = process.start_failed && process.exit->code != 0 && !process.exit->signaled;
+  return died && *process.ended - process.start_failed_at < kMostFromErrorToEnd ? &*process.start_failed : nullptr;
+}
+
 // Left out: slurmstepd and Ray's raylet, which kill for other reasons, too.
 bool IsFromOomDaemon(const SignalSent& sent) {
   constexpr absl::string_view kDaemons[] = {"systemd-oomd", "earlyoom", "nohang", "oomd"};

@@ -30,6 +30,8 @@ bool IsGunicornTimeout(const ProcessModel& process, const RunModel& model);
 bool IsUvicornTimeout(const ProcessModel& process, const RunModel& model);
 // The error that ended it, as far as it was read. Null: not known, or none.
 const LastErrorSeen* FatalError(const ProcessModel& process);
+// The same of an error while an object was pickled to start a process.
+const StartFailed* FatalStartError(const ProcessModel& process);
 // By its exit code.
 bool Failed(const ProcessModel& process);
 bool EndedBadly(const ProcessModel& process, const RunModel& model);

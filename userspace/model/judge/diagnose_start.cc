@@ -12,13 +12,11 @@
 namespace cowprof {
 namespace {
 
-// A program that dies of an exception prints it and ends at once; one that goes on after it (python -i) does not.
-constexpr absl::Duration kMostFromErrorToEnd = absl::Seconds(10);
 constexpr size_t kMostTold = 3;
 
 bool DiedOfPickling(const ProcessModel& process) {
-  return process.start_failed && process.exit && !process.exit->signaled && process.exit->code != 0 &&
-         *process.ended - process.start_failed_at < kMostFromErrorToEnd;
+  const StartFailed* const error = process.exit ? FatalStartError(process) : nullptr;
+  return error != nullptr && RefusesToPickle(*error);
 }
 
 // What the failure was, by the look at the end or, where that came too late, by one before.

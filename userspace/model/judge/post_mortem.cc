@@ -11,6 +11,7 @@
 #include "model/format.h"
 #include "model/judge/blame.h"
 #include "model/judge/diagnosis_facts.h"
+#include "model/judge/start_methods.h"
 
 namespace cowprof {
 namespace {
@@ -233,22 +234,32 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
   return found;
 }
 
-// " (AttributeError: Can't get attribute 'work' on ...)": of the message only the first line. "": the error is not
-// known.
+// " (AttributeError: Can't get attribute 'work' on ...)": of the message only the first line.
+std::string ErrorText(absl::string_view type, absl::string_view message) {
+  message = absl::StripAsciiWhitespace(message);
+  message = absl::StripTrailingAsciiWhitespace(message.substr(0, message.find('\n')));
+  return absl::StrCat(" (", Printable(type), message.empty() ? "" : ": ", Printable(message), ")");
+}
+
+// Of one that failed while it pickled what a process is sent; "": none, or "pickle-failure" tells it.
+std::string StartErrorText(const ProcessModel& process) {
+  const StartFailed* const error = FatalStartError(process);
+  return error == nullptr || RefusesToPickle(*error) ? "" : ErrorText(error->type, error->message);
+}
+
+// "": the error is not known.
 std::string ErrorText(const ProcessModel& process) {
   const LastErrorSeen* const error = FatalError(process);
-  if (error == nullptr) return "";
+  if (error == nullptr) return StartErrorText(process);
   if (error->importing_main) return " (it tried to start a process while it imported the main module)";
-  absl::string_view message = absl::StripAsciiWhitespace(error->message);
-  message = absl::StripTrailingAsciiWhitespace(message.substr(0, message.find('\n')));
-  return absl::StrCat(" (", Printable(error->type), message.empty() ? "" : ": ", Printable(message), ")");
+  return ErrorText(error->type, error->message);
 }
 
 PostMortem Explained(const ProcessModel& process, const RunModel& model) {
   if (process.exit->signaled) return OfSignal(process, model);
   PostMortem found = {
       .text = Failed(process) ? absl::StrCat("exited unexpectedly with code ", process.exit->code, ErrorText(process))
-                              : absl::StrCat("exit ", process.exit->code)};
+                              : absl::StrCat("exit ", process.exit->code, StartErrorText(process))};
   if (const auto [t, sent] = OomDaemonRequest(process); sent != nullptr) {
     absl::StrAppend(&found.text, " after ", SignalName(sent->signal), " ", Sender(t, *sent, process, model),
                     " as memory ran short");

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -78,6 +80,15 @@ std::string StartMethodsSentence(const PickleLook& look) {
   return absl::StrCat("spawn and forkserver would send ", sent,
                       why.empty() ? "; nothing was found there that pickle refuses"
                                   : absl::StrCat("; whether pickle accepts it is unknown: ", why));
+}
+
+bool RefusesToPickle(const StartFailed& error) {
+  constexpr absl::string_view kTypes[] = {"PicklingError",  "_pickle.PicklingError", "TypeError",
+                                          "AttributeError", "NotImplementedError",   "RecursionError"};
+  constexpr absl::string_view kWords[] = {"pickl", "serializ", "fork context", "ctypes objects"};
+  const std::string message = absl::AsciiStrToLower(error.message);
+  return absl::c_linear_search(kTypes, error.type) ||
+         absl::c_any_of(kWords, [&](absl::string_view words) { return absl::StrContains(message, words); });
 }
 
 // Messages name a type by the name in its type object, which may lack the module, or a function by its qualified name:

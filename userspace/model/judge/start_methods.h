@@ -30,6 +30,10 @@ const PickleFailure* FirstFailure(const PickleLook& look);
 // nothing was found that a worker would be sent. One clause, for a person who did not ask.
 std::string StartMethodsSentence(const PickleLook& look);
 
+// Whether the exception says that an object can't be pickled. Pickling may also fail for want of shared memory,
+// descriptors or memory, or since a reducer has a bug.
+bool RefusesToPickle(const StartFailed& error);
+
 // The failure in `look` that the exception speaks of: the first in the order of pickle that fits its message. Null:
 // none fits.
 const PickleFailure* FailureOf(const StartFailed& error, const PickleLook& look);

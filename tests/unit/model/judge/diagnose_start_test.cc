@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "builders.h"
 #include "judged.h"
@@ -79,6 +80,28 @@ TEST_CASE("pickle-failure takes the path from a look before the death", "[start_
           .processes = {RowWithCopies(0, 0)}},
          &run);
   CHECK(HeadlineOf(run).find("dataset.class_names is a dict_keys") != std::string::npos);
+}
+
+TEST_CASE("no pickle-failure where memory or descriptors ran out as something was pickled", "[start_methods]") {
+  const StartFailed errors[] = {
+      {.type = "RuntimeError", .message = "unable to open shared memory object </torch_1_2> in read-write mode: full"},
+      {.type = "RuntimeError", .message = "unable to mmap 1024 bytes: Cannot allocate memory (12)"},
+      {.type = "OSError", .message = "Too many open files"},
+      {.type = "MemoryError"}};
+  for (const StartFailed& error : errors) {
+    Run run = Died(error);
+    run.model.processes[0].python = "3.12.1";
+    CHECK_FALSE(absl::StrContains(HeadlineOf(run), "pickle"));
+    CHECK(absl::StrContains(HeadlineOf(run), error.type));
+    CHECK(absl::StrContains(HeadlineOf(run), error.message));
+    CHECK_FALSE(absl::c_linear_search(IdsOf(run), "pickle-failure"));
+  }
+  const StartFailed refusals[] = {
+      {.type = "_pickle.PicklingError", .message = "Can't pickle <class 'Row'>"},
+      {.type = "RuntimeError", .message = "A SemLock created in a fork context is being shared"},
+      {.type = "RuntimeError", .message = "Cowardly refusing to serialize non-leaf tensor"},
+      {.type = "ValueError", .message = "ctypes objects containing pointers cannot be pickled"}};
+  for (const StartFailed& error : refusals) CHECK(IdsOf(Died(error)) == Ids{"pickle-failure"});
 }
 
 TEST_CASE("no pickle-failure where nobody died of it", "[start_methods]") {
