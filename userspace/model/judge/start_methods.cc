@@ -16,6 +16,13 @@ namespace {
 
 constexpr size_t kLongestPath = 400;
 
+// Whether it is the class of the object that isn't found by its name, not the object: a class or a function.
+bool IsInstance(const PickleFailure& failure) {
+  const absl::string_view type = failure.type;
+  return type != "function" && type != "type" &&
+         (failure.name == type || absl::EndsWith(failure.name, absl::StrCat(".", type)));
+}
+
 }  // namespace
 
 absl::string_view NameOf(PickleVerdict verdict) {
@@ -187,17 +194,19 @@ std::string FixOf(const PickleFailure& failure) {
       return "keep the path, and open the file in the worker at its first use";
     case PickleReason::kSocket:
       return "connect in the worker at its first use";
-    case PickleReason::kLock:
-      return absl::StrContains(failure.path, "handlers")
-                 ? "make the logger a module global: logger = logging.getLogger(__name__)"
-                 : std::string(kDrop);
     case PickleReason::kModule:
       return "import the module where it is used, instead of keeping it in an attribute";
     case PickleReason::kGenerator:
       return "keep what the generator is made from, and make it in the worker; or a list";
     case PickleReason::kNotFound:
+      return IsInstance(failure)
+                 ? "let its module have its class under that name; or, if a library makes the class at run time, drop "
+                   "the object in __getstate__ and make it in the worker"
+                 : "give it the name under which its module has it";
     case PickleReason::kNotTheSame:
-      return "give it the name under which its module has it";
+      return absl::StrCat(IsInstance(failure) ? "make it again, of the class that its module has now"
+                                              : "send what its module has under that name",
+                          ": a reload, a decorator or a notebook cell that ran twice put that there");
     case PickleReason::kForkContext:
       return "make it, or the Queue or Event that holds it, with the context that starts the workers: after "
              "set_start_method(), or get_context('spawn').Queue()";

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "absl/strings/match.h"
 #include "sink/report/start_methods_format.h"
 #include "timeline/json_start_methods.h"
 
@@ -53,8 +54,8 @@ TEST_CASE("start methods: an interpreter that is too old is the reason", "[start
 TEST_CASE("start methods: the fix fits what failed", "[start_methods]") {
   PickleFailure failure = Lock();
   CHECK(FixOf(failure) == "drop it in __getstate__ and make it again in __setstate__");
-  failure.path = "dataset.logger.handlers[0].lock";
-  CHECK(FixOf(failure) == "make the logger a module global: logger = logging.getLogger(__name__)");
+  failure.path = "dataset.request_handlers['x'].lock";
+  CHECK(FixOf(failure) == "drop it in __getstate__ and make it again in __setstate__");
   failure = {.type = "dict_values", .reason = PickleReason::kDictView};
   CHECK(FixOf(failure) == "keep a copy instead of the view: list(d.values())");
   failure = {.type = "colours.Colour", .reason = PickleReason::kEnumMember};
@@ -64,6 +65,17 @@ TEST_CASE("start methods: the fix fits what failed", "[start_methods]") {
     CHECK_FALSE(ReasonOf(failure).empty());
     CHECK_FALSE(FixOf(failure).empty());
   }
+}
+
+TEST_CASE("start methods: the fix of an object whose class is not found is the object's or the class's") {
+  const auto fix = [](const char* type, PickleReason reason) {
+    return FixOf({.type = type, .reason = reason, .name = "botocore.client.S3"});
+  };
+  CHECK(absl::StrContains(fix("botocore.client.S3", PickleReason::kNotFound), "make it in the worker"));
+  CHECK(absl::StrContains(fix("S3", PickleReason::kNotFound), "make it in the worker"));
+  CHECK(fix("type", PickleReason::kNotFound) == "give it the name under which its module has it");
+  CHECK(absl::StartsWith(fix("S3", PickleReason::kNotTheSame), "make it again, of the class that its module has now"));
+  CHECK(absl::StartsWith(fix("function", PickleReason::kNotTheSame), "send what its module has under that name"));
 }
 
 TEST_CASE("start methods: the text says what type fails, and what decides the rest", "[start_methods]") {
