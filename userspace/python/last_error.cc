@@ -5,6 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "model/base_name.h"
 #include "model/library_name.h"
 #include "python/cached_memory.h"
 
@@ -12,6 +14,7 @@ namespace cowprof {
 namespace {
 
 constexpr int kMostTracebacks = 128;
+constexpr size_t kMostNotes = 64;
 constexpr uint64_t kDictUsed = 16;  // PyDictObject.ma_used, 3.6 to 3.14
 
 // BaseException: its traceback stands behind args and, since 3.11, notes.
@@ -48,7 +51,51 @@ bool IsIn(const CodeLocation& code, absl::string_view method, absl::string_view 
          (code.function == method || absl::EndsWith(code.function, absl::StrCat(".", method)));
 }
 
+// "vocab.py:12", with the first line of the function.
+std::string PlaceOf(const ObjectGraph& graph, const RawFrame& frame, const CodeLocation& code) {
+  const auto line = ReadValue<int32_t>(graph.memory(), frame.code + graph.layout().code.first_line);
+  return absl::StrCat(BaseName(code.file), line && *line > 0 ? absl::StrCat(":", *line) : "");
+}
+
+std::vector<std::string> NotesOf(ObjectGraph& graph, uint64_t error) {
+  std::vector<std::string> notes;
+  const uint64_t list = graph.layout().minor < 14 ? 0 : graph.Attribute(error, "__notes__");
+  const std::optional<TypeShape> shape = graph.ReadShape(graph.TypeOf(list));
+  if (!shape || !shape->is_list()) return notes;
+  Edges items = graph.Items(list, EdgeKind::kIndex);
+  Edge item;
+  if (items.size() > kMostNotes) return notes;
+  while (items.Next(graph.memory(), &item)) notes.push_back(graph.Text(item.object));
+  return notes;
+}
+
 }  // namespace
+
+// Modules/_pickle.c of 3.14.
+std::string PathOfNotes(const std::vector<std::string>& notes) {
+  std::string path = "Process";
+  bool of_state = false;  // a dict with attributes follows; of an object with slots, a tuple of two
+  for (auto at = notes.rbegin(); at != notes.rend(); ++at) {
+    absl::string_view note = *at;
+    if (!absl::ConsumePrefix(&note, "when serializing ")) return "";
+    const bool last = at + 1 == notes.rend();
+    if (absl::ConsumePrefix(&note, "dict item ")) {
+      if (of_state && (!absl::ConsumePrefix(&note, "'") || !absl::ConsumeSuffix(&note, "'"))) return "";
+      absl::StrAppend(&path, of_state ? "." : "[", note, of_state ? "" : "]");
+      of_state = false;
+    } else if (absl::ConsumePrefix(&note, "tuple item ") || (!of_state && absl::ConsumePrefix(&note, "list item "))) {
+      if (of_state && (last || !absl::StartsWith(at[1], "when serializing dict item "))) return "";
+      if (!of_state) absl::StrAppend(&path, "[", note, "]");
+    } else if (of_state) {
+      return "";
+    } else if (absl::EndsWith(note, " state")) {
+      of_state = true;
+    } else if (!absl::EndsWith(note, " object") && !(last && absl::EndsWith(note, " class"))) {
+      return "";
+    }
+  }
+  return of_state || path == "Process" ? "" : path;
+}
 
 std::vector<RawFrame> TracebackFrames(ObjectGraph& graph, uint64_t object) {
   if (graph.TypeName(object) != "traceback") {
@@ -77,6 +124,7 @@ std::optional<LastError> ReadLastError(const Interpreter& interpreter, const Mem
     found.message = graph.Text(argument.object);
   bool starts = false, dumps = false, imports_main = false, refused = false;
   CodeReader codes(interpreter, cached);
+  std::string called;  // by the frame that comes next
   for (const RawFrame& frame : LastTraceback(graph)) {
     const std::optional<CodeLocation> code = codes.Resolve(frame.code, 0);
     if (!code) continue;
@@ -84,10 +132,15 @@ std::optional<LastError> ReadLastError(const Interpreter& interpreter, const Mem
     for (const char* function : {"_fixup_main_from_path", "_fixup_main_from_name"})
       imports_main |= IsIn(*code, function, "/multiprocessing/spawn.py");
     refused |= IsIn(*code, "_check_not_importing_main", "/multiprocessing/spawn.py");
-    if (!IsIn(*code, "dump", "/multiprocessing/reduction.py")) continue;
-    dumps = true;
-    found.package = LibraryOf(code->file);
+    if (IsIn(*code, "dump", "/multiprocessing/reduction.py")) {
+      if (!dumps) found.raised_in = called;
+      dumps = true;
+      found.package = LibraryOf(code->file);
+    }
+    called =
+        absl::StrCat(code->function.substr(code->function.rfind('.') + 1), " (", PlaceOf(graph, frame, *code), ")");
   }
+  if (dumps) found.path = PathOfNotes(NotesOf(graph, error));
   found.in_start = starts && dumps;
   found.importing_main = imports_main && refused;
   return found;

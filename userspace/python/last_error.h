@@ -18,6 +18,8 @@ namespace cowprof {
 struct LastError {
   std::string type, message;  // "TypeError", "cannot pickle 'dict_keys' object"; the message at most 200 bytes
   std::string package;        // that pickled: "multiprocessing", "multiprocess"
+  std::string raised_in;      // what pickle had called: "__getstate__ (vocab.py:12)"; "": nothing, or not known
+  std::string path;           // by pickle's own notes (3.14 on): "Process._args[0].vocab"; "": not known
   bool in_start = false;      // raised while multiprocessing pickled an object to start a process
   // Raised by multiprocessing, since a process that it started itself started another one as it imported the main
   // module.
@@ -25,6 +27,10 @@ struct LastError {
 };
 // nullopt: there was none, or it can't be read (any more).
 std::optional<LastError> ReadLastError(const Interpreter& interpreter, const MemoryReader& memory);
+
+// "Process._args[0].vocab" of pickle's notes on its way to what it could not pickle, innermost first. "": they have
+// a step that is not known.
+std::string PathOfNotes(const std::vector<std::string>& notes);
 
 // The frames of its traceback, innermost first; their instructions are not those of the error.
 std::vector<RawFrame> LastTraceback(ObjectGraph& graph);

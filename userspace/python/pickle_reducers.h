@@ -152,11 +152,18 @@ struct Forbidden {
   PickleReason reason;
 };
 inline constexpr Forbidden kForbidden[] = {
-    {"_io.FileIO", PickleReason::kOpenFile},           {"_io.BufferedReader", PickleReason::kOpenFile},
-    {"_io.BufferedWriter", PickleReason::kOpenFile},   {"_io.BufferedRandom", PickleReason::kOpenFile},
-    {"_io.BufferedRWPair", PickleReason::kOpenFile},   {"_io.TextIOWrapper", PickleReason::kOpenFile},
-    {"socket.socket", PickleReason::kSocket},          {"multiprocessing.pool.Pool", PickleReason::kForbidden},
+    {"_io.FileIO", PickleReason::kOpenFile},
+    {"_io.BufferedReader", PickleReason::kOpenFile},
+    {"_io.BufferedWriter", PickleReason::kOpenFile},
+    {"_io.BufferedRandom", PickleReason::kOpenFile},
+    {"_io.BufferedRWPair", PickleReason::kOpenFile},
+    {"_io.TextIOWrapper", PickleReason::kOpenFile},
+    {"socket.socket", PickleReason::kSocket},
+    {"multiprocessing.pool.Pool", PickleReason::kForbidden},
     {"random.SystemRandom", PickleReason::kForbidden},
+    {"h5py._hl.base.HLObject", PickleReason::kOpenFile},
+    {"google.cloud.client.Client", PickleReason::kForbidden},
+    {"torch.utils.data.dataloader._BaseDataLoaderIter", PickleReason::kForbidden},
 };
 
 // The row whose `field` is `name`; nullptr: there is none.

@@ -207,6 +207,8 @@ void Scout::LookAtError(const ProcessId& id, Watched* watched) {
        {{"error", error->type},
         {"message", error->message},
         {"package", error->package},
+        {"raised_in", error->raised_in},
+        {"path", error->path},
         {"look", EncodeLook(Shortened(look))}});
 }
 
@@ -280,6 +282,8 @@ std::optional<ScoutReport> ReportOf(const Json& json) {
   StartFailed error = {.type = TextOf(*failed, "error"),
                        .message = TextOf(*failed, "message"),
                        .package = TextOf(*failed, "package"),
+                       .raised_in = TextOf(*failed, "raised_in"),
+                       .path = TextOf(*failed, "path"),
                        .look = {}};
   if (const auto look = failed->find("look"); look != failed->end()) error.look = DecodeLook(*look);
   return ScoutReport{id, std::move(error)};

@@ -2,6 +2,7 @@
 // as they imported the main module.
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "model/facts/bad_end.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
@@ -64,9 +65,20 @@ Diagnosis CouldNotPickle(const Facts& facts) {
   diagnosis.confidence = failure == nullptr ? 0.9 : 0.97;
   const std::string died = absl::StrCat("The ", NameOf(*first),
                                         " died because it could not start a process: what it sends can't be pickled");
+  const StartFailed& error = *first->start_failed;
+  if (const PickleUnknown* culprit = failure == nullptr ? RaisedBy(error, error.look) : nullptr) {
+    diagnosis.summary =
+        absl::StrCat(died, "; ", Printable(culprit->path, 400), " is ", WithArticle(Printable(culprit->type)),
+                     ", whose ", Printable(error.raised_in), " raised ", Printable(error.type), ": ",
+                     Printable(absl::StripSuffix(error.message, "."), 200), ".");
+    diagnosis.advice = {"Drop it in the __getstate__ of the object that holds it, and make it again in the worker."};
+    return diagnosis;
+  }
   if (failure == nullptr) {
-    diagnosis.summary = absl::StrCat(died, " (", Printable(first->start_failed->message, 200),
-                                     "). Which attribute holds that was not seen.");
+    diagnosis.summary = absl::StrCat(
+        died, " (", Printable(error.message, 200),
+        error.path.empty() ? "). Which attribute holds that was not seen."
+                           : absl::StrCat("). Pickle's notes say where: ", Printable(error.path, 400), "."));
     diagnosis.advice = {
         "Run the program with python -i: after the error its objects are still there, and `cowprof pickle PID` names the "
         "path to what can't be pickled."};
@@ -77,7 +89,7 @@ Diagnosis CouldNotPickle(const Facts& facts) {
   diagnosis.evidence.push_back(FailureText(*failure));
   diagnosis.advice = {Sentence(FixOf(*failure))};
   // multiprocess, on which datasets' map(num_proc=) runs, has a context of its own, and still forks by default.
-  const absl::string_view package = PackageOf(*first->start_failed);
+  const absl::string_view package = PackageOf(error);
   if (!first->python.empty() && !HasOlderPython(facts.model, 14) && package == "multiprocessing") {
     diagnosis.advice.push_back(
         "Since Python 3.14 workers start by forkserver unless the program says otherwise: "
@@ -86,7 +98,7 @@ Diagnosis CouldNotPickle(const Facts& facts) {
   }
   // What pickle would meet next.
   size_t more = 0;
-  for (const PickleFailure& other : first->start_failed->look.failures) {
+  for (const PickleFailure& other : error.look.failures) {
     if (&other == failure || !other.confirmed || other.below_unknown || ++more > kMostTold) continue;
     diagnosis.advice.push_back(absl::StrCat("Then ", FailureText(other), ": ", FixOf(other), "."));
   }

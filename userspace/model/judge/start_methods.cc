@@ -2,6 +2,7 @@
 #include "model/judge/start_methods.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
@@ -21,6 +22,17 @@ bool IsInstance(const PickleFailure& failure) {
   const absl::string_view type = failure.type;
   return type != "function" && type != "type" &&
          (failure.name == type || absl::EndsWith(failure.name, absl::StrCat(".", type)));
+}
+
+// Of reducers that always raise, with a message that has no name of a type.
+bool NamesLibrary(const StartFailed& error, const PickleFailure& failure) {
+  constexpr std::pair<absl::string_view, absl::string_view> kMessages[] = {
+      {"h5py.", "h5py objects cannot be pickled"},
+      {"google.", "Pickling client objects"},
+      {"torch.utils.data.dataloader.", "{} cannot be pickled"}};
+  return absl::c_any_of(kMessages, [&](const auto& known) {
+    return absl::StartsWith(failure.type, known.first) && absl::StartsWith(error.message, known.second);
+  });
 }
 
 }  // namespace
@@ -120,10 +132,20 @@ const PickleFailure* FailureOf(const StartFailed& error, const PickleLook& look)
     const bool fits = failure.reason == PickleReason::kForkContext ? absl::StrContains(error.message, "fork context")
                       : failure.reason == PickleReason::kLogger
                           ? absl::StrContains(error.message, "logger cannot")
-                          : names(failure.name.empty() ? failure.type : failure.name);
+                          : names(failure.name.empty() ? failure.type : failure.name) || NamesLibrary(error, failure);
     if (fits) return &failure;
   }
   return nullptr;
+}
+
+const PickleUnknown* RaisedBy(const StartFailed& error, const PickleLook& look) {
+  const auto raised = [&](const PickleUnknown& unknown) {
+    return unknown.runs == error.raised_in || absl::EndsWith(unknown.runs, absl::StrCat(".", error.raised_in));
+  };
+  if (error.raised_in.empty() || look.unknowns_left_out > 0 || absl::c_count_if(look.unknowns, raised) != 1)
+    return nullptr;
+  const auto found = absl::c_find_if(look.unknowns, raised);
+  return found->count == 1 ? &*found : nullptr;
 }
 
 std::string ReasonOf(const PickleFailure& failure) {

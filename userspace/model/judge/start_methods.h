@@ -38,6 +38,9 @@ bool RefusesToPickle(const StartFailed& error);
 // none fits.
 const PickleFailure* FailureOf(const StartFailed& error, const PickleLook& look);
 
+// What code of the program decides, and whose code raised the exception. Null: none, or several have it.
+const PickleUnknown* RaisedBy(const StartFailed& error, const PickleLook& look);
+
 std::string ReasonOf(const PickleFailure& failure);  // "a lambda has no name to find it by"
 std::string FixOf(const PickleFailure& failure);     // imperative, without a full stop
 

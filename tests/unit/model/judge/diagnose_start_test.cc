@@ -68,6 +68,18 @@ TEST_CASE("pickle-failure without the object says how to see it", "[start_method
   }
 }
 
+TEST_CASE("pickle-failure names the object whose own code raised the error", "[start_methods]") {
+  StartFailed error = {
+      .type = "ValueError", .message = "can't pickle an open client", .raised_in = "__getstate__ (x.py:3)"};
+  error.look.unknowns = {{.path = "dataset.other", .type = "Other", .runs = "Other.__getstate__ (x.py:30)"},
+                         {.path = "dataset.client", .type = "Client", .runs = "Client.__getstate__ (x.py:3)"}};
+  CHECK(absl::StrContains(HeadlineOf(Died(error)),
+                          "; dataset.client is a Client, whose __getstate__ (x.py:3) raised ValueError: can't pickle"));
+  error.look.unknowns[1].count = 2;
+  error.path = "Process._args[0].client";
+  CHECK(absl::StrContains(HeadlineOf(Died(error)), "Pickle's notes say where: Process._args[0].client."));
+}
+
 TEST_CASE("pickle-failure takes the path from a look before the death", "[start_methods]") {
   Run run;
   const PickleLook look = {.root = "dataset", .expression = "dataset", .failures = {Keys()}};
@@ -162,6 +174,9 @@ TEST_CASE("an exception's message fits the failure that it names", "[start_metho
     bool fits;
   };
   const Case cases[] = {
+      {"h5py._hl.files.File", "", "h5py objects cannot be pickled", true},
+      {"google.cloud.storage.client.Client", "", "Pickling client objects is explicitly not supported.", true},
+      {"_io.BufferedReader", "", "h5py objects cannot be pickled", false},
       {"_thread.RLock", "", "cannot pickle '_thread.RLock' object", true},
       {"socket.socket", "", "cannot pickle 'socket' object", true},
       {"_thread.lock", "", "cannot pickle '_thread.RLock' object", false},
