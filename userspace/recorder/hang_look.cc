@@ -108,10 +108,14 @@ constexpr struct {
     {"/multiprocessing/pool.py", "join", "Pool.join()"},
     {"/multiprocessing/pool.py", "get", "a result of a Pool"},
     {"/multiprocessing/pool.py", "next", "a result of a Pool"},
+    {"/multiprocessing/pool.py", "wait", "a result of a Pool"},
     {"/multiprocessing/process.py", "join", "Process.join()"},
     {"/torch/utils/data/dataloader.py", "_next_data", "the next batch of a DataLoader"},
     {"/concurrent/futures/_base.py", "result", "a result of an executor"},
+    {"/concurrent/futures/_base.py", "as_completed", "results of an executor"},
+    {"/concurrent/futures/_base.py", "wait", "results of an executor"},
     {"/concurrent/futures/process.py", "shutdown", "the end of an executor"},
+    {"/datasets/utils/py_utils.py", "iflatmap_unordered", "datasets' map(num_proc=)"},
 };
 
 const char* WaitOf(const Frame& frame) {
