@@ -76,6 +76,11 @@ def test_death_of_a_data_loader(tmp_path, suite, error):
     check_death(tmp_path, suite, "loader", error, "spawn", path=f"loader.{FAILURES[error][0]}")
 
 
+@pytest.mark.parametrize("error", FAILURES)
+def test_of_two_data_loaders_the_one_that_failed_is_named(tmp_path, error):
+    check_death(tmp_path, "system", "loaders", error, "spawn")
+
+
 @pytest.mark.parametrize("suite", ["system", *chroots.SUITES])
 @pytest.mark.parametrize("error", FAILURES)
 def test_death_by_ddp(tmp_path, suite, error):

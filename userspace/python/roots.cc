@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
@@ -13,6 +14,7 @@
 #include "model/base_name.h"
 #include "model/library_name.h"
 #include "python/cached_memory.h"
+#include "python/frame_variables.h"
 #include "python/frames.h"
 #include "python/graph.h"
 #include "python/last_error.h"
@@ -21,47 +23,8 @@
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kMostLocals = 256, kMostGlobals = 4096, kMostModules = 4096;
+constexpr uint64_t kMostGlobals = 4096, kMostModules = 4096, kMostArguments = 64;
 constexpr size_t kMostFrames = 4096, kMostNames = 4096;
-
-struct Variable {
-  std::string name;
-  uint64_t object = 0;
-};
-
-// Fast locals of a frame, cells opened.
-std::vector<Variable> LocalsOf(const ObjectGraph& graph, const RawFrame& frame) {
-  const PythonLayout& layout = graph.layout();
-  std::vector<Variable> found;
-  const auto add = [&](uint64_t names, uint64_t first) {
-    const uint64_t count = std::min(graph.Pointer(names + layout.object.var_size), kMostLocals);
-    for (uint64_t i = 0; i < count; ++i) {
-      const std::string name = graph.Text(graph.Pointer(names + layout.container.tuple_items + 8 * i));
-      uint64_t object = graph.Pointer(frame.frame + layout.frame.locals + 8 * (first + i));
-      object &= ~uint64_t{layout.frame.code_tag_mask};
-      if (!name.empty() && object != 0) found.push_back({name, object});
-    }
-    return count;
-  };
-  // Up to 3.10 co_varnames is followed by co_freevars and co_cellvars; frames have cells before free variables.
-  const uint64_t names = graph.Pointer(frame.code + layout.code.locals);
-  const uint64_t plain = add(names, 0);
-  if (layout.minor < 11) {
-    const uint64_t cells = graph.Pointer(frame.code + layout.code.locals + 16);
-    const uint64_t free = graph.Pointer(frame.code + layout.code.locals + 8);
-    const uint64_t count = add(cells, plain);
-    add(free, plain + count);
-  }
-  return found;
-}
-
-// The dict in which the code of a module, or of exec(), has its names. Measured on 3.8 to 3.14.
-uint64_t NamesOf(const ObjectGraph& graph, const RawFrame& frame) {
-  const uint32_t code = graph.layout().frame.code;
-  const uint32_t locals = graph.layout().minor < 11 ? code + 24 : graph.layout().minor == 11 ? 24 : 40;
-  const uint64_t names = graph.Pointer(frame.frame + locals);
-  return names != 0 ? names : graph.Pointer(frame.frame + locals - (graph.layout().minor < 11 ? 8 : 16));
-}
 
 class Finder {
  public:
@@ -107,6 +70,8 @@ class Finder {
     return graph_.TypeName(object) == "cell" ? graph_.Pointer(object + graph_.state().wrapped) : object;
   }
   uint64_t Item(uint64_t object, const ObjectStep& step);
+  // The Process of `frames` whose start() failed, and the arguments that its function is given.
+  void FindFailed(const std::vector<RawFrame>& frames);
   std::string WhereOf(const RawFrame& frame);
   // What workers get of an object, by its type. Asked of every variable, so this also asks whether to go on.
   enum class Sent { kNothing, kItself, kPartsOfLoader };
@@ -129,6 +94,8 @@ class Finder {
   bool stopped_ = false;
   absl::flat_hash_map<uint64_t, Sent> sent_;  // by type
   uint64_t taken_ = 0, variables_ = 0;
+  uint64_t failed_ = 0;  // a Process; 0: none is known
+  std::vector<uint64_t> failed_arguments_;
 };
 
 std::vector<Variable> Finder::VariablesOf(const RawFrame& frame) {
@@ -239,10 +206,13 @@ bool Finder::Take(const std::string& name, uint64_t object, PickleRoot* root) {
   if (sent == Sent::kNothing) return false;
   if (sent == Sent::kPartsOfLoader) {
     if (graph_.Int(graph_.Attribute(object, "num_workers")) == 0) return false;
+    // Others may stand beside the one that failed: it sends its data set to the Process.
+    if (!failed_arguments_.empty() && !absl::c_linear_search(failed_arguments_, graph_.Attribute(object, "dataset")))
+      return false;
     for (const char* part : {"dataset", "collate_fn", "worker_init_fn"}) {
       if (const uint64_t value = graph_.Attribute(object, part); value != 0) root->parts.emplace_back(part, value);
     }
-  } else if (graph_.Attribute(object, "_popen") == graph_.interpreter().none &&
+  } else if ((failed_ == 0 || failed_ == object) && graph_.Attribute(object, "_popen") == graph_.interpreter().none &&
              graph_.Attribute(object, "_target") != 0) {
     root->parts = {{"", object}};  // one that was started does not keep what it was sent
   }
@@ -369,9 +339,32 @@ std::vector<RawFrame> Finder::KeptFrames(const std::vector<RawFrame>& frames) {
   return kept;
 }
 
+void Finder::FindFailed(const std::vector<RawFrame>& frames) {
+  failed_ = 0;
+  failed_arguments_.clear();
+  for (const RawFrame& frame : frames) {
+    const std::optional<CodeLocation> code = codes_.Resolve(frame.code, 0);
+    if (!code || !EndsInFile(code->file, "/multiprocessing/process.py") || !absl::EndsWith(code->function, "start"))
+      continue;
+    for (const Variable& local : LocalsOf(graph_, frame)) {
+      if (local.name == "self" && SentOf(graph_.TypeOf(local.object)) == Sent::kItself) failed_ = local.object;
+    }
+    const uint64_t arguments = failed_ == 0 ? 0 : graph_.Attribute(failed_, "_args");
+    const std::optional<TypeShape> shape = graph_.ReadShape(graph_.TypeOf(arguments));
+    if (shape && shape->is_tuple()) {
+      Edges items = graph_.TupleItems(arguments);
+      Edge item;
+      for (uint64_t i = 0; i < kMostArguments && items.Next(cached_, &item); ++i)
+        failed_arguments_.push_back(item.object);
+    }
+    if (failed_ != 0) return;
+  }
+}
+
 PickleRoot Finder::FindIn(const std::vector<RawFrame>& frames) {
   PickleRoot root;
   if (frames.empty()) return root;
+  FindFailed(frames);
   bool in_frame = TakeFrom(frames, /*of_library=*/false, &root);
   const bool own = in_frame || TakeFromModule("__main__", graph_.ModuleDict("__main__"), &root);
   if (!own && !TakeFromSpawn(frames, &root)) in_frame = TakeFrom(frames, /*of_library=*/true, &root);

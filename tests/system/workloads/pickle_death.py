@@ -1,7 +1,7 @@
 """Programs that start a worker with a data set that can't be pickled, as their authors met it; and near misses.
 
-pickle_death.py HOW ERROR METHOD ROWS. HOW: process (multiprocessing.Process), loader (torch's DataLoader), ddp
-(torch.multiprocessing.spawn). METHOD: a start method; or a near miss: catches, catches-then-fails, other, helper.
+pickle_death.py HOW ERROR METHOD ROWS. HOW: process (multiprocessing.Process), loader (torch's DataLoader), loaders
+(one without a name, beside another that has not started), ddp (torch.multiprocessing.spawn). METHOD: a start method; or a near miss: catches, catches-then-fails, other, helper.
 """
 import collections
 import multiprocessing
@@ -61,6 +61,12 @@ def run(how, dataset, method):
         loader = DataLoader(dataset, batch_size=1000, num_workers=2, multiprocessing_context=method)
         for _ in loader:
             time.sleep(0.05)
+    elif how == "loaders":
+        from torch.utils.data import DataLoader
+        train_loader = DataLoader(Dataset("keys", 10), num_workers=2, multiprocessing_context=method)
+        for _ in DataLoader(dataset, batch_size=1000, num_workers=2, multiprocessing_context=method):
+            time.sleep(0.05)
+        del train_loader
     elif how == "ddp":
         import torch.multiprocessing
         torch.multiprocessing.start_processes(work, args=(dataset,), nprocs=2, start_method=method)
