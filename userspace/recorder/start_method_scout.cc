@@ -33,10 +33,10 @@ constexpr char kWatch = 'w', kWatchStarted = 's', kLook = 'l', kPickling = 'p', 
 constexpr size_t kMostWatched = 16, kMostListed = 16;  // processes; failures and unknowns of a report
 constexpr size_t kMostBesideStarted = 8;               // processes: the others keep their room
 constexpr size_t kLongestText = 400;                   // of a field of a report, bytes
-// Between two reads while something is pickled, while it may be, and of a program that forks its workers, which must
-// not lose batches to wake-ups.
+// Between two reads while something is pickled; while it may be; later, of a program that pickled before; and of one
+// that forks its workers, which must not lose batches to wake-ups.
 constexpr absl::Duration kFastGap = absl::Milliseconds(1), kGap = absl::Milliseconds(4),
-                         kSlowGap = absl::Milliseconds(250);
+                         kLateGap = absl::Milliseconds(20), kSlowGap = absl::Milliseconds(250);
 // What is sent is pickled right after multiprocessing has started its helper: the error, if it is small, comes first.
 constexpr absl::Duration kErrorFirst = absl::Milliseconds(40);
 constexpr absl::Duration kFastTime = absl::Seconds(20), kTime = absl::Minutes(10), kStartTime = absl::Seconds(10);
@@ -115,6 +115,7 @@ class Scout {
   const ProcFs proc_;
   absl::flat_hash_map<ProcessId, Watched> watched_;
   absl::Duration fast_until_ = -absl::InfiniteDuration(), until_ = -absl::InfiniteDuration();
+  bool pickles_ = false;  // the program, for workers that it starts
   absl::Duration polled_, walk_began_, rested_;
 };
 
@@ -134,7 +135,11 @@ Watched* Scout::Know(const ProcessId& id) {
 
 absl::Duration Scout::Gap() const {
   const absl::Duration now = BootTime();
-  return watched_.empty() ? absl::InfiniteDuration() : now < fast_until_ ? kFastGap : now < until_ ? kGap : kSlowGap;
+  return watched_.empty()    ? absl::InfiniteDuration()
+         : now < fast_until_ ? kFastGap
+         : now < until_      ? kGap
+         : pickles_          ? kLateGap
+                             : kSlowGap;
 }
 
 void Scout::Run() {
@@ -165,13 +170,17 @@ bool Scout::Serve() {
       }
       break;
     case kPickling:
+      pickles_ = true;
       fast_until_ = now + kFastTime;
       until_ = now + kTime;
       AwaitError(Know(request.id));
       Look(request);
       break;
     case kLook:
-      if (request.other.pid != 0) fast_until_ = until_ = now;
+      if (request.other.pid != 0) {
+        fast_until_ = until_ = now;
+        pickles_ = false;
+      }
       Look(request);
       break;
     case kEnded:

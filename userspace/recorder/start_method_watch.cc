@@ -70,6 +70,8 @@ void StartMethodWatch::Ask(const Event& event, const LivingProcess& process, con
     execed_.insert(process.index);
     if (helper || spawned) helpers_.insert(process.index);
     if (spawned || IsForkserver(execed->command)) started_.insert(process.index);
+    // It starts workers now: the next one may fail.
+    if (spawned && parent != nullptr && pythons_.contains(parent->index)) scout_->Watch(parent->id);
     if (parent != nullptr && (helper || (spawned && !found_ && event.t >= next_look_)))
       LookAt(parent->index, {}, /*pickling=*/true, event.t);
   } else if (parent != nullptr && process.origin == Origin::kForked && process.space != process.index) {

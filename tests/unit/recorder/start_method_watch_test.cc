@@ -30,6 +30,13 @@ class PlayedScout {
     const std::string packet = Dump({{"pid", id.pid}, {"start_ns", id.start_ns}, {key, std::move(report)}});
     static_cast<void>(send(socket_.fd(), packet.data(), packet.size(), 0));
   }
+  // How many requests to watch a process have come.
+  int Watches() const {
+    int watches = 0;
+    char request[256];
+    while (recv(socket_.fd(), request, sizeof(request), MSG_DONTWAIT) > 0) watches += request[0] == 'w';
+    return watches;
+  }
 
   std::unique_ptr<StartMethodScout> recorders_end;
 
@@ -97,6 +104,24 @@ TEST_CASE("start methods: the last error of a worker that spawn started") {
   CHECK(ended.events[0].index == index);
   REQUIRE(ended.events[0].Is<LastErrorSeen>());
   CHECK(*ended.events[0].As<LastErrorSeen>() == LastErrorSeen{"RuntimeError", "text", /*importing_main=*/true});
+}
+
+TEST_CASE("start methods: a trainer is watched closely again when it starts a worker") {
+  PlayedScout scout;
+  StartMethodWatch watch(std::move(scout.recorders_end));
+  Processes processes((ProcFs()));
+  const FollowedProcess trainer = {.id = {1001, 1}, .serial = 1},
+                        worker = {.id = {1002, 1}, .parent = trainer.id, .serial = 2};
+  processes.Add(trainer);
+  Sample found, started;
+  found.events = {{.index = processes.Find(trainer.serial)->index, .what = PythonFound{.version = "3.12.1"}}};
+  watch.Run({trainer}, processes, &found);
+  CHECK(scout.Watches() == 1);
+  processes.Add(worker);
+  started.events = {{.index = processes.Find(worker.serial)->index,
+                     .what = ProcessExeced{.command = "python -c from multiprocessing.spawn import spawn_main"}}};
+  watch.Run({trainer, worker}, processes, &started);
+  CHECK(scout.Watches() == 1);
 }
 
 TEST_CASE("start methods: a tick waits once for a scout that does not answer, however many processes failed") {
