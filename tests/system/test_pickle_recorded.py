@@ -87,6 +87,16 @@ def test_death_by_ddp(tmp_path, suite, error):
     check_death(tmp_path, suite, "ddp", error, "spawn")
 
 
+def test_an_argument_for_a_pool_that_can_not_be_pickled_is_told_with_the_end(tmp_path):
+    for attempt in range(ATTEMPTS):
+        report, stderr, status = recorded(tmp_path, "system", "pool", "none", "spawn", ROWS)
+        assert status == 1
+        if "pickle" in report["headline"]["sentence"]:
+            break
+    assert "exit 1 (" in report["headline"]["sentence"] and "lambda" in report["headline"]["sentence"]
+    assert "pickle-failure" not in [diagnosis["id"] for diagnosis in report["diagnoses"]]
+
+
 @pytest.mark.parametrize("miss, status", [("catches", 0), ("catches-then-fails", 1), ("other", 1), ("helper", 1), ("fork", 0)])
 def test_near_misses_are_no_pickle_failure(tmp_path, miss, status):
     report, stderr, code = recorded(tmp_path, "system", "process", "keys", miss, ROWS)

@@ -21,6 +21,7 @@ struct LastError {
   std::string raised_in;      // what pickle had called: "__getstate__ (vocab.py:12)"; "": nothing, or not known
   std::string path;           // by pickle's own notes (3.14 on): "Process._args[0].vocab"; "": not known
   bool in_start = false;      // raised while multiprocessing pickled an object to start a process
+  bool in_send = false;       // raised while an argument for a running worker was pickled: Pool, executor, joblib
   // Raised by multiprocessing, since a process that it started itself started another one as it imported the main
   // module.
   bool importing_main = false;

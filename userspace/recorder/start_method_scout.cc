@@ -204,9 +204,9 @@ void Scout::LookAtError(const ProcessId& id, Watched* watched) {
   const Interpreter& python = watched->program->interpreter();
   const LineageMemory& memory = watched->program->memory();
   std::optional<LastError> error = ReadLastError(python, memory);
-  if (!error || !(error->in_start || watched->started)) return;
+  if (!error || !(error->in_start || error->in_send || watched->started)) return;
   watched->told = true;
-  if (watched->started) {
+  if (watched->started || !error->in_start) {
     Tell(id, "error", {{"error", error->type}, {"message", error->message}, {"importing_main", error->importing_main}});
     return;
   }

@@ -1,7 +1,8 @@
 """Programs that start a worker with a data set that can't be pickled, as their authors met it; and near misses.
 
 pickle_death.py HOW ERROR METHOD ROWS. HOW: process (multiprocessing.Process), loader (torch's DataLoader), loaders
-(one without a name, beside another that has not started), ddp (torch.multiprocessing.spawn). METHOD: a start method; or a near miss: catches, catches-then-fails, other, helper.
+(one without a name, beside another that has not started), ddp (torch.multiprocessing.spawn), pool (a
+lambda as the function of Pool.map). METHOD: a start method; or a near miss: catches, catches-then-fails, other, helper.
 """
 import collections
 import multiprocessing
@@ -67,6 +68,9 @@ def run(how, dataset, method):
         for _ in DataLoader(dataset, batch_size=1000, num_workers=2, multiprocessing_context=method):
             time.sleep(0.05)
         del train_loader
+    elif how == "pool":
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            pool.map(lambda i: i, range(2))
     elif how == "ddp":
         import torch.multiprocessing
         torch.multiprocessing.start_processes(work, args=(dataset,), nprocs=2, start_method=method)

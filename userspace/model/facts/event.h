@@ -111,7 +111,7 @@ struct PythonFound {
 };
 
 // Python printed the traceback of an error that nobody caught: in a process that multiprocessing's spawn started,
-// outside of the worker's own function, or in a forkserver.
+// outside of the worker's own function, or in a forkserver; or in any, while it pickled what it sent to a worker.
 struct LastErrorSeen {
   std::string type, message;    // of the exception: "AttributeError", "Can't get attribute 'work' on <module ...>"
   bool importing_main = false;  // raised since it started a process while it imported the main module

@@ -257,9 +257,8 @@ std::string ErrorText(const ProcessModel& process) {
 
 PostMortem Explained(const ProcessModel& process, const RunModel& model) {
   if (process.exit->signaled) return OfSignal(process, model);
-  PostMortem found = {
-      .text = Failed(process) ? absl::StrCat("exited unexpectedly with code ", process.exit->code, ErrorText(process))
-                              : absl::StrCat("exit ", process.exit->code, StartErrorText(process))};
+  PostMortem found = {.text = absl::StrCat(Failed(process) ? "exited unexpectedly with code " : "exit ",
+                                           process.exit->code, ErrorText(process))};
   if (const auto [t, sent] = OomDaemonRequest(process); sent != nullptr) {
     absl::StrAppend(&found.text, " after ", SignalName(sent->signal), " ", Sender(t, *sent, process, model),
                     " as memory ran short");

@@ -168,6 +168,20 @@ TEST_CASE("a worker's last error stands beside its exit code") {
   CHECK(end_of({"KeyError", ""}, /*status=*/3 << 8) == "exited unexpectedly with code 3");
 }
 
+TEST_CASE("the error of arguments that can't be pickled stands beside the parent's exit code") {
+  Run run;
+  Append({.t = absl::Seconds(1),
+          .events = {Started(0, -1), {.index = 0, .what = PythonFound{.version = "3.12.1"}}},
+          .processes = {RowWithCopies(0, 0)}},
+         &run);
+  const absl::Duration t = absl::Seconds(2);
+  const LastErrorSeen error = {"AttributeError", "Can't pickle local object 'main.<locals>.<lambda>'"};
+  Append({.t = t, .events = {{.t = t, .index = 0, .what = error}, Exited(0, kExit1, t)}}, &run);
+  CHECK(absl::StrContains(HeadlineOf(run),
+                          "exit 1 (AttributeError: Can't pickle local object 'main.<locals>.<lambda>')"));
+  CHECK_FALSE(absl::c_linear_search(IdsOf(run), "pickle-failure"));
+}
+
 TEST_CASE("an exception's message fits the failure that it names", "[start_methods]") {
   struct Case {
     const char *type, *name, *message;
