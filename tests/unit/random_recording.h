@@ -218,8 +218,13 @@ class RandomRecording {
     }
     if (Chance(0.3)) sample->events.push_back({.t = sample->t, .index = index, .what = StartMethodsSeen{look}});
     if (Chance(0.3)) {
-      const StartFailed failed = {
-          .type = Name(), .message = Name(), .package = Name(), .raised_in = Name(), .path = Name(), .look = look};
+      const StartFailed failed = {.type = Name(),
+                                  .message = Name(),
+                                  .package = Name(),
+                                  .method = Name(),
+                                  .raised_in = Name(),
+                                  .path = Name(),
+                                  .look = look};
       sample->events.push_back({.t = sample->t, .index = index, .what = failed});
       sample->events.push_back(
           {.t = sample->t, .index = index, .what = LastErrorSeen{Name(), Name(), /*importing_main=*/Chance(0.5)}});

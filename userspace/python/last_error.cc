@@ -131,6 +131,8 @@ std::optional<LastError> ReadLastError(const Interpreter& interpreter, const Mem
     starts |= IsIn(*code, "start", "/multiprocessing/process.py");
     for (const char* function : {"_fixup_main_from_path", "_fixup_main_from_name"})
       imports_main |= IsIn(*code, function, "/multiprocessing/spawn.py");
+    if (EndsInFile(code->file, "/multiprocessing/popen_spawn_posix.py")) found.method = "spawn";
+    if (EndsInFile(code->file, "/multiprocessing/popen_forkserver.py")) found.method = "forkserver";
     for (const char* file : {"/multiprocessing/reduction.py", "/loky/backend/reduction.py"})
       found.in_send |= IsIn(*code, "dumps", file);
     refused |= IsIn(*code, "_check_not_importing_main", "/multiprocessing/spawn.py");

@@ -18,6 +18,7 @@ namespace cowprof {
 struct LastError {
   std::string type, message;  // "TypeError", "cannot pickle 'dict_keys' object"; the message at most 200 bytes
   std::string package;        // that pickled: "multiprocessing", "multiprocess"
+  std::string method;         // of the start that failed: "spawn", "forkserver"; "": not known
   std::string raised_in;      // what pickle had called: "__getstate__ (vocab.py:12)"; "": nothing, or not known
   std::string path;           // by pickle's own notes (3.14 on): "Process._args[0].vocab"; "": not known
   bool in_start = false;      // raised while multiprocessing pickled an object to start a process

@@ -216,6 +216,7 @@ void Scout::LookAtError(const ProcessId& id, Watched* watched) {
        {{"error", error->type},
         {"message", error->message},
         {"package", error->package},
+        {"method", error->method},
         {"raised_in", error->raised_in},
         {"path", error->path},
         {"look", EncodeLook(Shortened(look))}});
@@ -291,6 +292,7 @@ std::optional<ScoutReport> ReportOf(const Json& json) {
   StartFailed error = {.type = TextOf(*failed, "error"),
                        .message = TextOf(*failed, "message"),
                        .package = TextOf(*failed, "package"),
+                       .method = TextOf(*failed, "method"),
                        .raised_in = TextOf(*failed, "raised_in"),
                        .path = TextOf(*failed, "path"),
                        .look = {}};

@@ -173,6 +173,7 @@ void Encode(const StartFailed& failed, Json* json) {
   (*json)["error"] = failed.type;
   (*json)["message"] = failed.message;
   if (!failed.package.empty()) (*json)["package"] = failed.package;
+  if (!failed.method.empty()) (*json)["method"] = failed.method;
   if (!failed.raised_in.empty()) (*json)["raised_in"] = failed.raised_in;
   if (!failed.path.empty()) (*json)["path"] = failed.path;
   (*json)["look"] = EncodeLook(failed.look);
@@ -181,6 +182,7 @@ void Decode(const Json& json, StartFailed* failed) {
   failed->type = TextOf(json, "error");
   failed->message = TextOf(json, "message");
   failed->package = TextOf(json, "package");
+  failed->method = TextOf(json, "method");
   failed->raised_in = TextOf(json, "raised_in");
   failed->path = TextOf(json, "path");
   if (const auto look = json.find("look"); look != json.end()) failed->look = DecodeLook(*look);

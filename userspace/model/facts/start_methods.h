@@ -103,6 +103,7 @@ struct StartMethodsSeen {
 struct StartFailed {
   std::string type, message;  // of the exception: "TypeError", "cannot pickle 'dict_keys' object"
   std::string package;        // that pickled: "multiprocessing", "multiprocess"; "": not known
+  std::string method;         // of the start that failed: "spawn", "forkserver"; "": not known
   std::string raised_in;      // what pickle had called: "__getstate__ (vocab.py:12)"; "": nothing, or not known
   std::string path;           // by pickle's own notes: "Process._args[0].vocab"; "": not known
   PickleLook look;            // at what was to be sent, while the process was ending: only its failures mean anything

@@ -88,9 +88,11 @@ Diagnosis CouldNotPickle(const Facts& facts) {
       absl::StrCat(died, "; ", Printable(failure->path, 400), " is ", WithArticle(Printable(failure->type)), ".");
   diagnosis.evidence.push_back(FailureText(*failure));
   diagnosis.advice = {Sentence(FixOf(*failure))};
+  // Who chose spawn has reasons, as torch.multiprocessing.spawn() and ranks with CUDA have, or no choice.
   // multiprocess, on which datasets' map(num_proc=) runs, has a context of its own, and still forks by default.
   const absl::string_view package = PackageOf(error);
-  if (!first->python.empty() && !HasOlderPython(facts.model, 14) && package == "multiprocessing") {
+  if (!first->python.empty() && !HasOlderPython(facts.model, 14) && package == "multiprocessing" &&
+      error.method != "spawn") {
     diagnosis.advice.push_back(
         "Since Python 3.14 workers start by forkserver unless the program says otherwise: "
         "multiprocessing.get_context('fork') (with DataLoader, multiprocessing_context='fork') pickles nothing, but is "

@@ -47,10 +47,16 @@ TEST_CASE("pickle-failure: the start method that 3.14 took away", "[start_method
     run.model.processes[0].python = version;
     CHECK((DiagnosesOf(run)[0].advice.back().find("get_context('fork')") != std::string::npos) == told);
   }
-  // multiprocess still forks by default.
+  // spawn was chosen.
   StartFailed error = Error({Keys()});
-  error.package = "multiprocess";
+  error.method = "spawn";
   Run run = Died(error);
+  run.model.processes[0].python = "3.14.0";
+  CHECK(TextOf(DiagnosesOf(run)[0]).find("get_context('fork')") == std::string::npos);
+  // multiprocess still forks by default.
+  error.method = "";
+  error.package = "multiprocess";
+  run = Died(error);
   run.model.processes[0].python = "3.14.0";
   CHECK(TextOf(DiagnosesOf(run)[0]).find("get_context('fork')") == std::string::npos);
   CHECK(TextOf(DiagnosesOf(run)[0]).find(", while multiprocess pickled: TypeError: ") != std::string::npos);
