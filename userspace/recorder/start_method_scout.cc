@@ -36,10 +36,11 @@ constexpr size_t kLongestText = 400;                   // of a field of a report
 // Between two reads while something is pickled; while it may be; later, of a program that pickled before; and of one
 // that forks its workers, which must not lose batches to wake-ups.
 constexpr absl::Duration kFastGap = absl::Milliseconds(1), kGap = absl::Milliseconds(4),
-                         kLateGap = absl::Milliseconds(20), kSlowGap = absl::Milliseconds(250);
+                         kLateGap = absl::Milliseconds(50), kSlowGap = absl::Milliseconds(250);
 // What is sent is pickled right after multiprocessing has started its helper: the error, if it is small, comes first.
 constexpr absl::Duration kErrorFirst = absl::Milliseconds(40);
 constexpr absl::Duration kFastTime = absl::Seconds(20), kTime = absl::Minutes(10), kStartTime = absl::Seconds(10);
+constexpr absl::Duration kAgainTime = absl::Seconds(30);  // after each worker: an epoch may start some every minute
 // A walk gets a quarter of one CPU, after a first part that nobody notices.
 constexpr absl::Duration kFirstWork = absl::Milliseconds(50), kWork = absl::Milliseconds(5),
                          kRest = absl::Milliseconds(15);
@@ -159,9 +160,11 @@ bool Scout::Serve() {
   if (got != sizeof(request)) return false;
   const absl::Duration now = BootTime();
   switch (request.what) {
-    case kWatch:
-      if (Know(request.id) != nullptr) until_ = now + kTime;
+    case kWatch: {
+      const bool again = watched_.contains(request.id);
+      if (Know(request.id) != nullptr) until_ = std::max(until_, now + (again ? kAgainTime : kTime));
       break;
+    }
     case kWatchStarted:
       if (watched_.size() >= kMostBesideStarted) break;
       if (Watched* const watched = Know(request.id)) {
