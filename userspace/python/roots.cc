@@ -23,7 +23,7 @@
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kMostGlobals = 4096, kMostModules = 4096, kMostArguments = 64;
+constexpr uint64_t kMostGlobals = 4096, kMostModules = 4096, kMostSent = 64;
 constexpr size_t kMostFrames = 4096, kMostNames = 4096;
 
 class Finder {
@@ -354,7 +354,7 @@ void Finder::FindFailed(const std::vector<RawFrame>& frames) {
     if (shape && shape->is_tuple()) {
       Edges items = graph_.TupleItems(arguments);
       Edge item;
-      for (uint64_t i = 0; i < kMostArguments && items.Next(cached_, &item); ++i)
+      for (uint64_t i = 0; i < kMostSent && items.Next(cached_, &item); ++i)
         failed_arguments_.push_back(item.object);
     }
     if (failed_ != 0) return;
