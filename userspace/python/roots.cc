@@ -354,8 +354,7 @@ void Finder::FindFailed(const std::vector<RawFrame>& frames) {
     if (shape && shape->is_tuple()) {
       Edges items = graph_.TupleItems(arguments);
       Edge item;
-      for (uint64_t i = 0; i < kMostSent && items.Next(cached_, &item); ++i)
-        failed_arguments_.push_back(item.object);
+      for (uint64_t i = 0; i < kMostSent && items.Next(cached_, &item); ++i) failed_arguments_.push_back(item.object);
     }
     if (failed_ != 0) return;
   }
