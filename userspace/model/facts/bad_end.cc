@@ -137,8 +137,8 @@ bool IsGunicornTimeout(const ProcessModel& process, const RunModel& model) {
 }
 
 // uvicorn's supervisor (Multiprocess, uvicorn/supervisors/multiprocess.py, 0.30 and later) sends SIGTERM to what it
-// ends, and SIGKILL only to a worker that does not answer its ping. With one worker there is no supervisor: then a
-// child of uvicorn's process is the application's, which may kill it for any reason.
+// ends, and SIGKILL only to a worker that does not answer its ping. A single worker has no supervisor: a child of
+// uvicorn's process is then the application's, which may kill it for any reason.
 bool IsUvicornTimeout(const ProcessModel& process, const RunModel& model) {
   if (!process.is_worker() || process.oom_victim || process.exit->signal != SIGKILL) return false;
   const ProcessModel* const parent = model.Find(process.parent);
