@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "model/judge/fork_hazards.h"
 #include "model/library_name.h"
 #include "posix/clock.h"
 #include "python/interpreter.h"
@@ -126,14 +127,16 @@ const char* WaitOf(const Frame& frame) {
   return nullptr;
 }
 
-std::optional<WaitForChildren> WaitForChildrenIn(OpenedProcess* process) {
-  if (!process->locks) return std::nullopt;
+std::vector<Frame> MainStack(OpenedProcess* process) {
   const ThreadWait* const main = process->MainThread();
   const ThreadState* const state = main == nullptr ? nullptr : process->StateOf(main->tid_inside);
-  if (state == nullptr) return std::nullopt;
-  std::vector<Frame> stack = process->locks->StackOf(*state);
+  return state == nullptr ? std::vector<Frame>() : process->locks->StackOf(*state);
+}
+
+std::optional<WaitForChildren> WaitForChildrenIn(OpenedProcess* process) {
+  std::vector<Frame> stack = MainStack(process);
   for (const Frame& frame : stack) {
-    if (const char* what = WaitOf(frame)) return WaitForChildren{process->pid, main->tid, what, std::move(stack)};
+    if (const char* what = WaitOf(frame)) return WaitForChildren{process->pid, process->pid, what, std::move(stack)};
   }
   return std::nullopt;
 }
@@ -146,13 +149,20 @@ std::optional<WaitingProcess> Inspect(const ProcFs& proc, pid_t pid, const ForkS
   WaitingProcess process = {.id = {pid, stat->start_ns()},
                             .parent = stat->parent,
                             .forked = stat->has_not_execed(),
+                            .from_forkserver = false,
                             .may_be_told = child->waits.may_be_told,
                             .threads = {},
                             .victims = {}};
   std::unique_ptr<OpenedProcess> parent = process.forked ? OpenParent(proc, *child, stat->parent) : nullptr;
   if (parent != nullptr && SharesMemory(*child, *parent)) return std::nullopt;
+  process.from_forkserver = parent != nullptr && IsForkserver(MainStack(parent.get()));
   Inspection inspection(proc, child.get(), parent.get(), at_fork, elf_cache);
   for (const ThreadWait& thread : child->waits.threads) process.threads.push_back(inspection.Inspect(thread));
+  // Who started a forkserver waits for its workers; it may be another program.
+  if (process.from_forkserver) {
+    const absl::StatusOr<ProcStat> server = proc.ReadStat(parent->pid);
+    parent = server.ok() ? OpenProcess(proc, server->parent) : nullptr;
+  }
   if (parent != nullptr) {
     if (auto victim = WaitForChildrenIn(parent.get())) process.victims.push_back(*std::move(victim));
   }

@@ -88,10 +88,11 @@ struct WaitForChildren {
 struct WaitingProcess {
   ProcessId id;
   pid_t parent = 0;
-  bool forked = false;       // and has not called exec since
-  bool may_be_told = false;  // it catches signals whose handler could release something: any but SIGINT and faults
+  bool forked = false;           // and has not called exec since
+  bool from_forkserver = false;  // its parent is multiprocessing's forkserver
+  bool may_be_told = false;      // it catches signals whose handler could release something: any but SIGINT and faults
   std::vector<WaitingThread> threads;
-  std::vector<WaitForChildren> victims;  // what its parent waits for meanwhile
+  std::vector<WaitForChildren> victims;  // what its parent, or that of its forkserver, waits for meanwhile
 };
 
 }  // namespace cowprof

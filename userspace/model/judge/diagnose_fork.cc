@@ -114,6 +114,11 @@ Diagnosis ForkHazards(const Facts& facts) {
   if (all.size() > 1)
     diagnosis.evidence.push_back(
         absl::StrCat("the same may be so of ", all.size() - 1, " more of its processes that fork"));
+  // To start workers before the threads is not possible there.
+  if (worst.process->role == Role::kForkserver) {
+    diagnosis.advice.push_back(InsteadOfPreloading());
+    return diagnosis;
+  }
   for (const Hazard& hazard : worst.hazards)
     diagnosis.advice.insert(diagnosis.advice.end(), hazard.advice.begin(), hazard.advice.end());
   if (std::string advice = AfterForkAdviceTo(worst.process->index, facts.model); !advice.empty()) {

@@ -220,6 +220,15 @@ bool RunsOnlyHelperCode(const std::vector<Frame>& stack) {
   return absl::c_all_of(stack, is_known) && absl::c_any_of(stack, IsOfHelper);
 }
 
+bool IsForkserver(const std::vector<Frame>& stack) {
+  const auto runs = [&](absl::string_view function) {
+    return absl::c_any_of(stack, [&](const Frame& frame) {
+      return frame.function == function && EndsInFile(frame.file, "/multiprocessing/forkserver.py");
+    });
+  };
+  return runs("main") && !runs("_serve_one");
+}
+
 std::vector<Hazard> HazardsOf(const ForkHazardSeen& seen) {
   std::vector<Hazard> found;
   AddOpenMp(seen, &found);
@@ -272,6 +281,11 @@ std::vector<std::string> ThreadLines(const ForkHazardSeen& seen) {
 std::string OtherStartMethods(const std::string& sentence) {
   return absl::StrCat("Or start workers by spawn or forkserver, which take no threads along",
                       sentence.empty() ? "" : absl::StrCat(": ", sentence), ".");
+}
+
+std::string InsteadOfPreloading() {
+  return "Start threads, and open CUDA, in the worker, not in a module that the forkserver imports "
+         "(set_forkserver_preload(), or the main module); or start workers by spawn, which takes no threads along.";
 }
 
 }  // namespace cowprof

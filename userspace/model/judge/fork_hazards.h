@@ -24,6 +24,9 @@ struct Hazard {
 // and runs no code of the program now: it neither takes nor releases the program's locks.
 bool RunsOnlyHelperCode(const std::vector<Frame>& stack);
 
+// Whether the main thread of multiprocessing's forkserver has this stack. What it forks has it, too, below its own.
+bool IsForkserver(const std::vector<Frame>& stack);
+
 // In order of kind; empty: nothing is known that would harm a child. Threads that multiprocessing and torch start for
 // themselves are none, nor are those of libraries that handle a fork.
 std::vector<Hazard> HazardsOf(const ForkHazardSeen& seen);
@@ -36,6 +39,8 @@ std::vector<std::string> ThreadLines(const ForkHazardSeen& seen);
 
 // "start them by spawn or forkserver, which would ...": what that would send, where a look at it is known.
 std::string OtherStartMethods(const std::string& start_methods_sentence);
+// The same for a forkserver, all of whose threads are those of what it imports.
+std::string InsteadOfPreloading();
 
 }  // namespace cowprof
 

@@ -79,7 +79,14 @@ bool InLogging(const std::vector<Frame>& stack) {
 
 bool UsesTorch(const WaitingThread& thread) { return thread.awaited.detail.starts_with("at::"); }
 
-std::string FixOf(HangKind kind, const WaitingThread& thread) {
+std::string FixOf(HangKind kind, const WaitingThread& thread, bool from_forkserver) {
+  if (from_forkserver && kind != HangKind::kImportLock && kind != HangKind::kDeadlock) {
+    // Its threads are those of what it imports.
+    return absl::StrCat(
+        kind == HangKind::kOpenMp && UsesTorch(thread) ? "call torch.set_num_threads(1) first in the worker, or " : "",
+        "start these threads in the worker, not in a module that the forkserver imports "
+        "(set_forkserver_preload(), or the main module); or start workers by spawn");
+  }
   switch (kind) {
     case HangKind::kOpenMp:
       return UsesTorch(thread)
@@ -135,7 +142,9 @@ Hang HangOf(const WaitingProcess& process, const WaitingThread& thread) {
 }
 
 // Sentence and fix, once kind and by_fork are known.
-void Explain(const WaitingThread& thread, bool forked, Hang* hang) {
+void Explain(const WaitingProcess& process, const WaitingThread& thread, Hang* hang) {
+  const bool forked = process.forked;
+  const auto fix = [&] { return FixOf(hang->kind, thread, process.from_forkserver); };
   const Awaited& awaited = thread.awaited;
   const std::string noun = NounOf(awaited);
   if (hang->kind == HangKind::kDeadlock) {
@@ -168,11 +177,11 @@ void Explain(const WaitingThread& thread, bool forked, Hang* hang) {
     hang->what = absl::StrCat(noun, " that no thread of this process will ever release; who had it is unknown");
   }
   if (hang->by_fork || hang->kind == HangKind::kDeadlock)
-    hang->fix = FixOf(hang->kind, thread);
+    hang->fix = fix();
   else if (forked && awaited.owner == OwnerIs::kMissing)
-    hang->fix = absl::StrCat("if it stayed in the parent: ", FixOf(hang->kind, thread));
+    hang->fix = absl::StrCat("if it stayed in the parent: ", fix());
   else if (awaited.held_in_parent && awaited.owner != OwnerIs::kMissing)
-    hang->fix = absl::StrCat("if it is the parent's: ", FixOf(hang->kind, thread));
+    hang->fix = absl::StrCat("if it is the parent's: ", fix());
   if (awaited.owner == OwnerIs::kWaiterItself) {
     hang->fix = awaited.kind == AwaitedKind::kCMutex ? "use a recursive mutex, or don't take it again"
                                                      : "use an RLock, or don't take it again";
@@ -222,7 +231,7 @@ std::optional<Hang> JudgeStuck(const WaitingProcess& process, const WaitingThrea
   } else {
     return std::nullopt;
   }
-  Explain(thread, process.forked, &hang);
+  Explain(process, thread, &hang);
   return hang;
 }
 
@@ -253,7 +262,7 @@ std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingP
       Hang hang = HangOf(process, thread);
       hang.proof = HangProof::kOwnerGone;
       hang.by_fork = !missing;
-      Explain(thread, process.forked, &hang);
+      Explain(process, thread, &hang);
       hangs.push_back(std::move(hang));
     }
   }

@@ -195,6 +195,28 @@ TEST_CASE("fork-hazard: a server's workers can't be spawned", "[fork_hazard]") {
   CHECK(absl::StrContains(HazardIn(run).advice.back(), "spawn or forkserver"));
 }
 
+TEST_CASE("fork-hazard: a forkserver has the threads of what it imports", "[fork_hazard]") {
+  const Frame main = {"/usr/lib/python3.14/multiprocessing/forkserver.py", "main", 258};
+  CHECK(IsForkserver({{"/usr/lib/python3.14/selectors.py", "EpollSelector.select", 452}, main}));
+  CHECK_FALSE(IsForkserver({{main.file, "_serve_one", 350}, main}));  // a worker that forks
+  CHECK_FALSE(IsForkserver({{"/srv/forkserver.py", "main", 7}}));
+
+  Event fork = Started(2, 1);
+  fork.As<ProcessStarted>()->space = 1;
+  Run run;
+  Append({.t = absl::Seconds(1),
+          .events = {Started(0, -1),
+                     ForkedChild(1),
+                     {.index = 1, .what = ProcessExeced{}},
+                     {.index = 1, .what = DutyFound{.duty = Duty::kForkserver}},
+                     fork,
+                     {.t = absl::Seconds(1), .index = 1, .what = Seen({Python(1005, "stats-thread")})}},
+          .processes = {RowWithCopies(0, 0), RowWithCopies(1, 0), RowWithCopies(2, 0)}},
+         &run);
+  CHECK(HazardIn(run).pids == std::vector<pid_t>{1001});
+  CHECK(HazardIn(run).advice == std::vector<std::string>{InsteadOfPreloading()});
+}
+
 TEST_CASE("no fork-hazard by what every program has", "[fork_hazard]") {
   CHECK(IdsOf(Forking(Seen({}))) == Ids{"clean"});
   CHECK(IdsOf(Forking(Seen({Feeder(1001)}))) == Ids{"clean"});

@@ -43,6 +43,20 @@ TEST_CASE("a lock whose owner stayed in the parent is a hang by the fork, with i
   CHECK_FALSE(hangs[0].fix.empty());
 }
 
+TEST_CASE("a forkserver's workers can't be started before its threads") {
+  WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kRLock, OwnerIs::kGone)});
+  process.from_forkserver = true;
+  const std::string fix =
+      "start these threads in the worker, not in a module that the forkserver imports (set_forkserver_preload(), or "
+      "the main module); or start workers by spawn";
+  CHECK(Judged(process).at(0).fix == fix);
+  process.threads[0] = ThreadOf(7, AwaitedKind::kOpenMp);
+  process.threads[0].awaited.detail = "at::parallel_for";
+  CHECK(Judged(process).at(0).fix == "call torch.set_num_threads(1) first in the worker, or " + fix);
+  process.threads[0] = ThreadOf(7, AwaitedKind::kImportLock);
+  CHECK(Judged(process).at(0).fix == "import it before the fork, in the thread that forks");
+}
+
 TEST_CASE("an owner that may have ended in the process itself is missing, and not blamed on the fork") {
   WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kRLock, OwnerIs::kMissing)});
   process.threads[0].awaited.held_in_parent = true;  // by another owner
