@@ -20,12 +20,13 @@ import planted
 # kind of the workload -> (kind that must be named, whether it is by the fork); None: it hangs, but nothing proves it
 HANGS = {
     "lock": ("lock", True), "rlock": ("rlock", True), "condition": ("rlock", True), "notification": ("unknown", False),
+    "loop_result": ("unknown", True), "executor_result": ("unknown", True),
     "import_lock": ("import-lock", True), "file_buffer": ("file-buffer", True), "logging_handler": ("rlock", True),
     "own_deadlock": ("deadlock", False), "own_lock_twice": (("deadlock", "lock"), False), "rlock_beside_idle": ("rlock", True),
     "ended_rlock": ("rlock", False), "lock_beside_idle": (None, None)}
 WAITS = ["sleeps", "reads_pipe", "polls", "multiprocessing_queue", "shared_semaphore", "timed_wait", "timed_lock", "contention",
          "ping_pong", "stopped", "idle_executor", "slow_disk", "busy", "waits_for_signal", "queue_fed_from_pipe",
-         "waits_for_grandchild", "serves_until_killed"]
+         "waits_for_grandchild", "serves_until_killed", "result_of_server"]
 NATIVE = {"mutex": ("c-mutex", True), "openmp": ("openmp", True), "join": ("c-mutex", True), "twice": ("deadlock", False)}
 NATIVE_WAITS = ["free", "served", "shares"]
 TORCH = {"process": ("openmp", True), "pool": ("openmp", True), "loader_lock": ("lock", True), "loader_rlock": ("rlock", True)}

@@ -109,14 +109,16 @@ def check(case, kind, pids, attached=False, by_fork=True):
     return report["hangs"], first
 
 
-@pytest.mark.parametrize("kind, attached", [("lock", False), ("rlock", True), ("rlock", False), ("import_lock", True)])
+@pytest.mark.parametrize("kind, attached", [("lock", False), ("rlock", True), ("rlock", False), ("import_lock", True), ("loop_result", False)])
 def test_hang_is_named_by_itself(start_case, kind, attached):
     case = start_case(hang_table.command_of("3.11", kind), start=not attached)
     child = case.workload.await_line("event", "forked")["child"]
     (hang,), diagnosis = check(case, hang_table.HANGS[kind][0], [child], attached)
     text = "\n".join(diagnosis["evidence"])
     assert "its Python stack: " in text and "fork_hangs.py:" in text
-    if kind != "import_lock":
+    if kind == "loop_result":
+        assert "a thread that sets such results, loop-thread, stayed in the parent" in diagnosis["summary"]
+    elif kind != "import_lock":
         assert "in take" in diagnosis["summary"] and "that the parent's thread" in diagnosis["summary"]
         assert hang["holder"]["name"] == "stats-thread" and "update_stats" in text
 

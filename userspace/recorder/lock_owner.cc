@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "model/judge/fork_hazards.h"
 #include "model/judge/fork_holder.h"
@@ -193,6 +194,30 @@ void FindImporter(OpenedProcess* child, OpenedProcess* parent, const ForkSnapsho
     awaited->holder = HolderIn(parent, *now, true);
   else if (then != nullptr)
     awaited->holder = HolderAtFork(*at_fork, *then);
+}
+
+std::string SetterOfFutures(const OpenedProcess& child, OpenedProcess* parent, const ForkSnapshot* at_fork) {
+  const ThreadWait* const main = child.MainThread();
+  const ThreadState* const forker = main == nullptr ? nullptr : child.StateOf(main->tid_inside);
+  if (forker == nullptr || parent == nullptr) return "";
+  const ProcessId id = IdOf(child);
+  const auto stayed = [&](uint64_t ident, pid_t tid, uint64_t start_ns, const std::vector<Frame>& stack) {
+    return ident != forker->thread_id && BeganBefore(id, tid, start_ns) && SetsFutures(stack);
+  };
+  const auto named = [](const std::string& name, pid_t tid) {
+    return name.empty() ? absl::StrCat("thread ", tid) : name;
+  };
+  for (const auto& [tid, state] : parent->states) {
+    const ThreadWait* thread = parent->ThreadInside(tid);
+    if (thread == nullptr || !stayed(state.thread_id, thread->tid, thread->start_ns, parent->locks->StackOf(state)))
+      continue;
+    return named(HolderIn(parent, *thread, false).name, thread->tid);
+  }
+  if (at_fork == nullptr) return "";
+  for (const HazardThread& thread : at_fork->seen->threads) {
+    if (stayed(thread.ident, thread.tid, thread.start_ns, thread.stack)) return named(thread.name, thread.tid);
+  }
+  return "";
 }
 
 }  // namespace cowprof

@@ -4,6 +4,8 @@
 
 #include <sys/types.h>
 
+#include <string>
+
 #include "model/facts/fork_hazard.h"
 #include "model/facts/waits.h"
 #include "python/locks.h"
@@ -24,6 +26,8 @@ void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* p
 // The import of the module `awaited->detail`.
 void FindImporter(OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork, const ThreadWait& waiter,
                   Awaited* awaited);
+// The name of a thread of the parent that sets results of Futures, and stayed there at the fork. "": none is known.
+std::string SetterOfFutures(const OpenedProcess& child, OpenedProcess* parent, const ForkSnapshot* at_fork);
 
 }  // namespace cowprof
 

@@ -73,6 +73,27 @@ def notification():
     return done.wait
 
 
+def loop_result():
+    """The thread with the event loop stayed in the parent; the child makes the Future itself."""
+    import asyncio
+    loop = asyncio.new_event_loop()
+    in_thread("loop-thread", loop.run_forever)
+    while not loop.is_running():
+        time.sleep(0.01)
+
+    async def nothing():
+        pass
+    return lambda: asyncio.run_coroutine_threadsafe(nothing(), loop).result()
+
+
+def executor_result():
+    """The executor's idle thread stayed in the parent: the child starts none."""
+    from concurrent.futures import ThreadPoolExecutor
+    pool = ThreadPoolExecutor(1)
+    pool.submit(abs, 1).result()
+    return lambda: pool.submit(abs, 2).result()
+
+
 def import_lock():
     folder = tempfile.mkdtemp()
     with open(os.path.join(folder, "slowmod.py"), "w") as file:
@@ -332,6 +353,14 @@ def waits_for_signal():
 def serves_until_killed():
     """An event that nobody sets, made by the child for itself: it waits until it is killed."""
     return lambda: threading.Event().wait()
+
+
+def result_of_server():
+    """The main thread waits for the result of a thread that serves until the process is killed."""
+    def child():
+        from concurrent.futures import ThreadPoolExecutor
+        ThreadPoolExecutor(1).submit(threading.Event().wait).result()
+    return child
 
 
 def queue_fed_from_pipe():

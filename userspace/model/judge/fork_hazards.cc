@@ -177,11 +177,11 @@ void AddNative(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
   }
 }
 
-bool RunsEventLoop(const HazardThread* thread) {
-  return absl::c_any_of(thread->stack, [](const Frame& frame) {
-    return absl::EndsWith(frame.file, "/asyncio/base_events.py") && absl::EndsWith(frame.function, "run_forever");
-  });
+bool IsOfEventLoop(const Frame& frame) {
+  return absl::EndsWith(frame.file, "/asyncio/base_events.py") && absl::EndsWith(frame.function, "run_forever");
 }
+
+bool RunsEventLoop(const HazardThread* thread) { return absl::c_any_of(thread->stack, IsOfEventLoop); }
 
 void AddThreads(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
   const auto own = Those(seen, [](const HazardThread& thread) { return thread.python && !IsHelper(thread); });
@@ -218,6 +218,15 @@ bool RunsOnlyHelperCode(const std::vector<Frame>& stack) {
            absl::c_any_of(kFiles, [&](absl::string_view end) { return EndsInFile(frame.file, end); });
   };
   return absl::c_all_of(stack, is_known) && absl::c_any_of(stack, IsOfHelper);
+}
+
+bool SetsFutures(const std::vector<Frame>& stack) {
+  return absl::c_any_of(stack, [](const Frame& frame) {
+    const absl::string_view function = absl::string_view(frame.function).substr(frame.function.rfind('.') + 1);
+    if (EndsInFile(frame.file, "/concurrent/futures/process.py"))
+      return function == "run" || function == "_queue_management_worker";
+    return IsOfEventLoop(frame) || (EndsInFile(frame.file, "/concurrent/futures/thread.py") && function == "_worker");
+  });
 }
 
 bool IsForkserver(const std::vector<Frame>& stack) {

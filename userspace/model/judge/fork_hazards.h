@@ -24,6 +24,10 @@ struct Hazard {
 // and runs no code of the program now: it neither takes nor releases the program's locks.
 bool RunsOnlyHelperCode(const std::vector<Frame>& stack);
 
+// Whether a thread with this stack runs an event loop of asyncio, or the work of an executor: it sets results of
+// Futures.
+bool SetsFutures(const std::vector<Frame>& stack);
+
 // Whether the main thread of multiprocessing's forkserver has this stack. What it forks has it, too, below its own.
 bool IsForkserver(const std::vector<Frame>& stack);
 

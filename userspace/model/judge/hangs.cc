@@ -7,7 +7,10 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "model/judge/fork_hazards.h"
 #include "model/judge/fork_holder.h"
+#include "model/library_name.h"
 
 namespace cowprof {
 namespace {
@@ -235,6 +238,47 @@ std::optional<Hang> JudgeStuck(const WaitingProcess& process, const WaitingThrea
   return hang;
 }
 
+// It waits in Future.result() or the like, and no thread of its process could set the result: none but helpers of
+// multiprocessing runs Python. What is meant to wait until it is ended does not wait for a result.
+bool WaitsForFuture(const WaitingProcess& process, const WaitingThread& thread) {
+  const auto frame =
+      absl::c_find_if(thread.stack, [](const Frame& one) { return !EndsInFile(one.file, "/threading.py"); });
+  if (frame == thread.stack.end() || !EndsInFile(frame->file, "/concurrent/futures/_base.py")) return false;
+  const absl::string_view function = absl::string_view(frame->function).substr(frame->function.rfind('.') + 1);
+  constexpr absl::string_view kWaits[] = {"result", "exception", "wait", "as_completed"};
+  return absl::c_linear_search(kWaits, function) && absl::c_all_of(process.threads, [&](const WaitingThread& other) {
+           return other.wait.tid == thread.wait.tid || other.stack.empty() || RunsOnlyHelperCode(other.stack);
+         });
+}
+
+// Nobody is left to notify the one that would go on. With an object of its own a process may be meant to wait until
+// it is ended; one at the same address in the parent may be another, made after the fork by both: not by_fork.
+std::optional<Hang> JudgeNotification(const WaitingProcess& process, const WaitingThread& thread) {
+  const bool future = WaitsForFuture(process, thread);
+  if (!future && !thread.awaited.in_parent) return std::nullopt;
+  Hang hang = HangOf(process, thread);
+  if (!future) {
+    hang.what =
+        absl::StrCat(NounOf(thread.awaited),
+                     " that no thread of this process will ever send; the object may be the parent's, whose threads "
+                     "don't exist here");
+    hang.fix =
+        "if it is the parent's: start the thread that notifies in the worker, or use multiprocessing's Event, Condition "
+        "or Queue";
+    return hang;
+  }
+  hang.what = "the result of a Future that no thread of this process will ever set";
+  // A loop that waits for itself would also do so without a fork.
+  hang.by_fork = !process.sets_futures.empty() && !SetsFutures(thread.stack);
+  if (!hang.by_fork) return hang;
+  absl::StrAppend(&hang.what, "; a thread that sets such results, ", process.sets_futures,
+                  ", stayed in the parent at the fork");
+  hang.fix =
+      absl::StrCat("in the worker, make anew the client, file system, event loop or executor that the thread works for",
+                   process.from_forkserver ? "" : ", or start workers by spawn or forkserver");
+  return hang;
+}
+
 }  // namespace
 
 StillWaits CompareLooks(absl::Span<const ThreadWait> before, absl::Span<const ThreadWait> now) {
@@ -267,19 +311,9 @@ std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingP
     }
   }
   if (!hangs.empty() || !stuck || !process.forked || process.may_be_told) return hangs;
-  // Nobody is left to notify the one that would go on. With an object of its own a process may be meant to wait until
-  // it is ended; one at the same address in the parent may be another, made after the fork by both: not by_fork.
   for (const WaitingThread& thread : process.threads) {
-    if (thread.awaited.kind != AwaitedKind::kNotification || !thread.awaited.in_parent) continue;
-    Hang hang = HangOf(process, thread);
-    hang.what =
-        absl::StrCat(NounOf(thread.awaited),
-                     " that no thread of this process will ever send; the object may be the parent's, whose threads "
-                     "don't exist here");
-    hang.fix =
-        "if it is the parent's: start the thread that notifies in the worker, or use multiprocessing's Event, Condition "
-        "or Queue";
-    hangs.push_back(std::move(hang));
+    if (thread.awaited.kind != AwaitedKind::kNotification) continue;
+    if (std::optional<Hang> hang = JudgeNotification(process, thread)) hangs.push_back(*std::move(hang));
   }
   return hangs;
 }

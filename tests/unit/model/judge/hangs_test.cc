@@ -186,6 +186,41 @@ TEST_CASE("a notification is missed only if its object may be the parent's") {
   CHECK(Judged(process).empty());
 }
 
+TEST_CASE(
+    "a result of a Future that no thread of the process sets is a hang, by the fork if one stayed in the parent") {
+  const std::string lib = "/usr/lib/python3.11/";
+  WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kNotification)});
+  process.threads[0].stack = {{lib + "threading.py", "Condition.wait", 320},
+                              {lib + "concurrent/futures/_base.py", "Future.result", 451},
+                              {"/srv/train.py", "load", 9}};
+  std::vector<Hang> hangs = Judged(process);
+  REQUIRE(hangs.size() == 1);
+  CHECK(hangs[0].what == "the result of a Future that no thread of this process will ever set");
+  CHECK_FALSE(hangs[0].by_fork);
+  CHECK(hangs[0].fix.empty());
+  process.sets_futures = "fsspecIO";
+  hangs = Judged(process);
+  REQUIRE(hangs.size() == 1);
+  CHECK(hangs[0].by_fork);
+  CHECK(hangs[0].what ==
+        "the result of a Future that no thread of this process will ever set; a thread that sets such results, "
+        "fsspecIO, stayed in the parent at the fork");
+  CHECK(hangs[0].fix.ends_with(", or start workers by spawn or forkserver"));
+  // A loop that waits for itself.
+  process.threads[0].stack.push_back({lib + "asyncio/base_events.py", "BaseEventLoop.run_forever", 607});
+  CHECK_FALSE(Judged(process).at(0).by_fork);
+  process.threads[0].stack.pop_back();
+  // Another thread of Python may be meant to set it, one of multiprocessing's own is not.
+  process.threads.push_back(ThreadOf(9, AwaitedKind::kLock));
+  process.threads[1].awaited.kind = AwaitedKind::kJoin;
+  process.threads[1].stack = {{"/srv/train.py", "serve", 3}};
+  CHECK(Judged(process).empty());
+  process.threads[1].stack = {{lib + "multiprocessing/queues.py", "Queue._feed", 231}};
+  CHECK(Judged(process).size() == 1);
+  process.may_be_told = true;
+  CHECK(Judged(process).empty());
+}
+
 TEST_CASE("idle threads of a pool are not named beside the thread that hangs") {
   const std::vector<Hang> hangs =
       Judged(ProcessOf({ThreadOf(7, AwaitedKind::kRLock, OwnerIs::kGone), ThreadOf(8, AwaitedKind::kUnknown),
