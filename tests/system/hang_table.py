@@ -20,7 +20,7 @@ import planted
 # kind of the workload -> (kind that must be named, whether it is by the fork); None: it hangs, but nothing proves it
 HANGS = {
     "lock": ("lock", True), "rlock": ("rlock", True), "condition": ("rlock", True), "notification": ("unknown", False),
-    "loop_result": ("unknown", True), "executor_result": ("unknown", True),
+    "lock_of_condition": ("lock", True), "loop_result": ("unknown", True), "executor_result": ("unknown", True),
     "import_lock": ("import-lock", True), "file_buffer": ("file-buffer", True), "logging_handler": ("rlock", True),
     "own_deadlock": ("deadlock", False), "own_lock_twice": (("deadlock", "lock"), False), "rlock_beside_idle": ("rlock", True),
     "ended_rlock": ("rlock", False), "lock_beside_idle": (None, None)}

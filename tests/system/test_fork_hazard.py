@@ -87,7 +87,7 @@ def test_an_import_that_goes_on(tmp_path):
     assert "an import of slowmod in progress in its thread lazy-importer" in run.diagnosis["summary"]
 
 
-@pytest.mark.parametrize("kind", ["acquired", "waits", "notified", "own"])
+@pytest.mark.parametrize("kind", ["acquired", "waits", "notified", "given_back", "own"])
 def test_a_thread_that_holds_no_lock_that_can_be_seen(tmp_path, kind):
     run = Forked(tmp_path, kind)
     assert run.row["locks"] == []

@@ -69,6 +69,12 @@ def test_holder_is_the_parents_thread_with_its_stack():
         harness.kill_tree(process)
 
 
+@pytest.mark.parametrize("version", ["3.8", "3.11", "3.12", "3.14"])
+def test_who_waits_in_condition_wait_is_not_the_holder(version):
+    hang, = hang_table.run(version_or_skip(version), "lock_of_condition").hangs
+    assert hang["holder"]["name"] == "stats-thread" and hang["by_fork"], hang
+
+
 def test_no_such_process():
     run = subprocess.run([harness.COWPROF, "hang", "4194304"], capture_output=True, text=True)
     assert run.returncode == 4 and "no process 4194304" in run.stderr

@@ -276,13 +276,19 @@ std::vector<LockReader::WithStatement> LockReader::WithStatementsOf(const Thread
       if (!lock) continue;
       const auto same = [&](const WithStatement& known) { return known.lock.address == object; };
       if (std::any_of(found.begin(), found.end(), same)) continue;
-      WithStatement with = {.lock = *lock, .condition = condition, .where = {}};
+      WithStatement with = {.lock = *lock, .where = {}};
       if (const auto code = codes_.Resolve(frame.code, frame.instruction))
         with.where = {code->file, code->function, code->line};
       found.push_back(std::move(with));
     }
   }
   return found;
+}
+
+bool LockReader::HasGivenBack(const ThreadState& thread, uint64_t address) {
+  const Awaited says = WhatFramesSay(thread);
+  if (says.kind != AwaitedKind::kNotification || says.object == 0) return false;
+  return ObjectGraph(interpreter_, memory_).Attribute(says.object, "_lock") == address;
 }
 
 int LockReader::CountWithStatements(const ThreadState& thread, uint64_t address) {

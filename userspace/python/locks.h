@@ -65,10 +65,11 @@ class LockReader {
   // too. Whether it has them is another question. nullopt `lock.locked`: unreadable.
   struct WithStatement {
     LockObject lock;
-    uint64_t condition = 0;  // through which the statement names the lock; 0: none
     Frame where;
   };
   std::vector<WithStatement> WithStatementsOf(const ThreadState& thread);
+  // Whether the thread is in Condition.wait() of a Condition on the lock at `address`, and so has given it back.
+  bool HasGivenBack(const ThreadState& thread, uint64_t address);
   // How many `with` statements of the thread have entered, or are entering, the lock at `address`.
   int CountWithStatements(const ThreadState& thread, uint64_t address);
 

@@ -258,8 +258,7 @@ bool Look::Has(const Seen& thread, const LockReader::WithStatement& with) {
     const auto awaited = locks_now_->FindAwaited(thread.futex, thread.stack_pointer);
     if (awaited && awaited->mutex == now->mutex) return false;
   }
-  const Awaited says = locks_->WhatFramesSay(*thread.state);
-  return with.condition == 0 || says.kind != AwaitedKind::kNotification || says.object != with.condition;
+  return !locks_->HasGivenBack(*thread.state, with.lock.address);
 }
 
 // Of the threads that are listed; one that is not may have a lock all the same, and then no other has it.

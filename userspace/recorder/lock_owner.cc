@@ -62,13 +62,20 @@ bool HadItAtFork(const OpenedProcess& child, const ThreadWait& now, const Hazard
          (at_fork == nullptr || !GotItLater(*at_fork, then, now.tid));
 }
 
-// The one thread that is in a `with` statement of the lock, and does not wait for it.
+// Whether the thread is in a `with` statement of the lock, or of a Condition on it, and has it: it neither waits for it
+// nor, in Condition.wait(), has given it back.
+bool HasByWith(OpenedProcess* process, const ThreadState& state, const ThreadWait& thread, const LockObject& lock) {
+  return absl::c_any_of(process->locks->WithStatementsOf(state),
+                        [&](const auto& with) { return with.lock.address == lock.address; }) &&
+         !WaitsFor(process, thread, lock.mutex) && !process->locks->HasGivenBack(state, lock.address);
+}
+
+// The one thread that has it so.
 const ThreadWait* HolderByWith(OpenedProcess* process, const LockObject& lock) {
   std::vector<const ThreadWait*> holders;
   for (const auto& [tid, state] : process->states) {
     const ThreadWait* thread = process->ThreadInside(tid);
-    if (thread == nullptr || process->locks->CountWithStatements(state, lock.address) == 0) continue;
-    if (!WaitsFor(process, *thread, lock.mutex)) holders.push_back(thread);
+    if (thread != nullptr && HasByWith(process, state, *thread, lock)) holders.push_back(thread);
   }
   return holders.size() == 1 ? holders[0] : nullptr;
 }
@@ -79,10 +86,11 @@ void FindOwnerByWith(OpenedProcess* child, OpenedProcess* parent, const ForkSnap
   for (const auto& [tid, state] : child->states) {
     const ThreadWait* thread = child->ThreadInside(tid);
     if (thread == nullptr) continue;
-    const int count = child->locks->CountWithStatements(state, lock.address);
-    if (thread->tid == waiter.tid && count >= 2) awaited->owner = OwnerIs::kWaiterItself;
-    if (thread->tid != waiter.tid && count >= 1 && !WaitsFor(child, *thread, lock.mutex))
-      awaited->owner = OwnerIs::kAnotherThread;
+    if (thread->tid != waiter.tid) {
+      if (HasByWith(child, state, *thread, lock)) awaited->owner = OwnerIs::kAnotherThread;
+    } else if (child->locks->CountWithStatements(state, lock.address) >= 2) {
+      awaited->owner = OwnerIs::kWaiterItself;
+    }
   }
   if (awaited->owner != OwnerIs::kUnknown) return;
   const HazardThread* then = at_fork == nullptr ? nullptr : HolderOfLock(*at_fork, lock.address);

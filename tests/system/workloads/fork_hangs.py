@@ -73,6 +73,21 @@ def notification():
     return done.wait
 
 
+def lock_of_condition():
+    """The consumer's `with lock` stays on its stack while it waits in Condition.wait(), but another thread has the lock."""
+    held, waiting = threading.Lock(), threading.Event()
+    condition = threading.Condition(held)
+
+    def consume():
+        with held:
+            waiting.set()
+            condition.wait()
+    in_thread("consumer", consume)
+    waiting.wait()
+    held_while_forking(condition)  # takes the lock once the consumer has given it back
+    return lambda: take(held)
+
+
 def loop_result():
     """The thread with the event loop stayed in the parent; the child makes the Future itself."""
     import asyncio

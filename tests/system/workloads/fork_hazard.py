@@ -96,6 +96,19 @@ def notified():
     time.sleep(0.2)
 
 
+def given_back():
+    """Inside of Condition.wait(), but its `with` statement names the lock itself."""
+    held = threading.Lock()
+
+    def wait():
+        with held:
+            READY.set()
+            threading.Condition(held).wait()
+    in_thread("stats-thread", wait)
+    time.sleep(0.2)
+    held.acquire()
+
+
 def own():
     """The thread that forks has the lock, so the child's thread has it, too."""
     global fork
