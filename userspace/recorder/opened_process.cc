@@ -10,7 +10,8 @@ namespace cowprof {
 
 OpenedProcess::OpenedProcess(const ProcFs& proc, pid_t pid, ThreadWaits found)
     : pid(pid), waits(std::move(found)), memory(pid, proc, &files), interpreter(FindInterpreter(proc, pid, memory)) {
-  if (!interpreter.ok() || !interpreter->ready) return;
+  // Frames and locks of free-threaded builds are not known.
+  if (!interpreter.ok() || !interpreter->ready || interpreter->free_threaded) return;
   locks.emplace(*interpreter, memory);
   states = locks->ThreadsByTid(&has_all_states);
 }

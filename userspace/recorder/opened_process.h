@@ -28,7 +28,7 @@ struct OpenedProcess {
   ProgramFiles files;
   ProcessMemory memory;
   absl::StatusOr<Interpreter> interpreter;
-  std::optional<LockReader> locks;
+  std::optional<LockReader> locks;                 // absent: no Python that can be read
   absl::flat_hash_map<pid_t, ThreadState> states;  // by tid_inside
   bool has_all_states = false;                     // none may be missing
 };
