@@ -159,11 +159,16 @@ void AddOpenCv(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
                                "on the thread that calls it."}});
 }
 
-// Libraries that warn of a fork themselves, by a part of the name of the file that their threads run in.
+// Libraries that warn of a fork themselves, or whose documentation does, by a part of the name of the file that their
+// threads run in.
 void AddNative(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
-  constexpr std::pair<absl::string_view, absl::string_view> kLibraries[] = {
-      {"polars", "polars"}, {"jaxlib", "JAX"}, {"libjax", "JAX"}, {"xla_extension", "JAX"}};
-  for (const auto& [file, library] : kLibraries) {
+  constexpr struct {
+    absl::string_view file, library;
+    bool warns = true;  // of a hang
+  } kLibraries[] = {{"polars", "polars"},        {"jaxlib", "JAX"},         {"libjax", "JAX"},
+                    {"xla_extension", "JAX"},    {"cygrpc", "gRPC", false}, {"lance.abi3", "Lance", false},
+                    {"_lancedb", "Lance", false}};
+  for (const auto& [file, library, warns] : kLibraries) {
     const auto threads = absl::c_count_if(seen.threads, [&, part = file](const HazardThread& thread) {
       return !thread.python && absl::StrContains(thread.module, part);
     });
@@ -172,7 +177,9 @@ void AddNative(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
         {.kind = HazardKind::kNative,
          .confidence = 0.5,
          .what = absl::StrCat(Plural(threads, "thread"), " of ", library),
-         .effect = absl::StrCat("as ", library, " itself warns, a forked child that uses it may wait for ever"),
+         .effect = absl::StrCat(warns ? absl::StrCat("as ", library, " itself warns, ")
+                                      : absl::StrCat(library, " does not support fork, by its own documentation; "),
+                                "a forked child that uses it may wait for ever"),
          .advice = {absl::StrCat("Fork before the first use of ", library, ", or leave it to the parent.")}});
   }
 }

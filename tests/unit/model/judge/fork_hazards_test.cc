@@ -165,6 +165,12 @@ TEST_CASE("fork-hazard: an import, CUDA, OpenCV's pool, threads that merely exis
   CHECK(
       absl::StrContains(HazardIn(Forking(Seen({Native(1001, "_polars_runtime.abi3.so")}))).summary,
                         "1 thread of polars: as polars itself warns, a forked child that uses it may wait for ever."));
+  CHECK(absl::StrContains(
+      HazardIn(Forking(Seen({Native(1001, "cygrpc.cpython-311-x86_64-linux-gnu.so")}))).summary,
+      "1 thread of gRPC: gRPC does not support fork, by its own documentation; a forked child that uses it may wait for "
+      "ever."));
+  CHECK(HazardsOf(Seen({Native(1001, "lance.abi3.so")})).at(0).what == "1 thread of Lance");
+  CHECK(HazardsOf(Seen({Native(1001, "_lancedb.abi3.so")})).at(0).what == "1 thread of Lance");
   CHECK(KindsOf(Seen({Native(1001, "libjax_common.so")})) == std::vector<HazardKind>{HazardKind::kNative});
   const Diagnosis mild = HazardIn(Forking(Seen({Python(1001, "metrics")})));
   CHECK(absl::StrContains(mild.summary, "1 other Python thread: metrics (train.py:25 in loop)"));
