@@ -27,7 +27,7 @@ HANGS = {
 WAITS = ["sleeps", "reads_pipe", "polls", "multiprocessing_queue", "shared_semaphore", "timed_wait", "timed_lock", "contention",
          "ping_pong", "stopped", "idle_executor", "slow_disk", "busy", "waits_for_signal", "queue_fed_from_pipe",
          "waits_for_grandchild", "serves_until_killed", "result_of_server"]
-NATIVE = {"mutex": ("c-mutex", True), "openmp": ("openmp", True), "join": ("c-mutex", True), "twice": ("deadlock", False)}
+NATIVE = {"mutex": ("c-mutex", True), "rwlock": ("c-mutex", True), "openmp": ("openmp", True), "join": ("c-mutex", True), "twice": ("deadlock", False)}
 NATIVE_WAITS = ["free", "served", "shares"]
 TORCH = {"process": ("openmp", True), "pool": ("openmp", True), "loader_lock": ("lock", True), "loader_rlock": ("rlock", True)}
 TORCH_WAITS = ["loader", "cured"]

@@ -75,6 +75,17 @@ std::optional<pid_t> OwnerOfMutex(const MemoryReader& memory, uint64_t mutex) {
   return (*fields)[2];
 }
 
+std::optional<pid_t> OwnerOfRwlock(const MemoryReader& memory, uint64_t rwlock) {
+  // readers, writers, wrphase_futex, writers_futex, two of padding, cur_writer, shared. `readers` has its two lowest
+  // bits set while a writer has the lock (pthread_rwlock_common.c).
+  const auto fields = ReadValue<std::array<int32_t, 8>>(memory, rwlock);
+  constexpr int32_t kWritten = 3;
+  if (!fields || ((*fields)[0] & kWritten) != kWritten || (*fields)[4] != 0 || (*fields)[5] != 0 || (*fields)[6] <= 0 ||
+      (*fields)[7] != 0)
+    return std::nullopt;
+  return (*fields)[6];
+}
+
 LockReader::LockReader(const Interpreter& interpreter, const MemoryReader& memory)
     : interpreter_(interpreter), memory_(memory), types_(interpreter, memory), codes_(interpreter, memory) {}
 

@@ -37,6 +37,12 @@ pid_t TidOf(const MemoryReader& memory, uint64_t thread_id);
 // a mutex. glibc x86-64, struct __pthread_mutex_s.
 std::optional<pid_t> OwnerOfMutex(const MemoryReader& memory, uint64_t mutex);
 
+// The thread that has the pthread_rwlock_t at `rwlock` for writing, likewise. Readers leave no trace. glibc
+// x86-64, 2.26 to 2.43, struct __pthread_rwlock_arch_t, private to its process.
+std::optional<pid_t> OwnerOfRwlock(const MemoryReader& memory, uint64_t rwlock);
+// From its beginning to the words that threads wait on: for the writer's turn to end, and for the writer before them.
+inline constexpr uint64_t kFutexesOfRwlock[] = {8, 12};
+
 // The locks of one process.
 class LockReader {
  public:

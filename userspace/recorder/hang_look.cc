@@ -74,14 +74,29 @@ class Inspection {
       return;
     }
     const auto innermost = absl::MakeSpan(callers).subspan(0, kMutexCallers);
-    const bool in_mutex = absl::c_any_of(
-        innermost, [](const NativeSymbol& caller) { return absl::StrContains(caller.symbol, "pthread_mutex_lock"); });
-    const std::optional<pid_t> owner =
-        in_mutex ? OwnerOfMutex(child_->memory, thread.endless_futex) : std::optional<pid_t>();
-    if (!owner) return;
+    const auto calls = [innermost](absl::string_view function) {
+      return absl::c_any_of(
+          innermost, [function](const NativeSymbol& caller) { return absl::StrContains(caller.symbol, function); });
+    };
+    if (calls("pthread_mutex_lock")) InspectNative(thread, thread.endless_futex, OwnerOfMutex, awaited);
+    if (awaited->kind != AwaitedKind::kUnknown || !calls("pthread_rwlock_")) return;
+    for (const uint64_t offset : kFutexesOfRwlock) {
+      if (!InspectNative(thread, thread.endless_futex - offset, OwnerOfRwlock, awaited)) continue;
+      awaited->detail = kRwlock;
+      return;
+    }
+  }
+
+  // False: there is no such lock at `object`, or it keeps no owner now.
+  bool InspectNative(const ThreadWait& thread, uint64_t object,
+                     std::optional<pid_t> (*owner_of)(const MemoryReader&, uint64_t), Awaited* awaited) {
+    const std::optional<pid_t> owner = owner_of(child_->memory, object);
+    if (!owner) return false;
     awaited->kind = AwaitedKind::kCMutex;
-    awaited->object = thread.endless_futex;
-    FindOwnerOfMutex(proc_, child_, parent_, at_fork_, thread, *owner, awaited);
+    awaited->object = object;
+    const auto in_parent = parent_ != nullptr ? owner_of(parent_->memory, object) : std::nullopt;
+    FindOwnerOfMutex(proc_, child_, parent_, at_fork_, thread, *owner, in_parent, awaited);
+    return true;
   }
 
   // Whether an object of the same type is at the same address in the parent.

@@ -172,7 +172,7 @@ void FindOwner(OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* 
 }
 
 void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork,
-                      const ThreadWait& waiter, pid_t owner, Awaited* awaited) {
+                      const ThreadWait& waiter, pid_t owner, std::optional<pid_t> in_parent, Awaited* awaited) {
   const ThreadWait* own = child->ThreadInside(owner);
   if (own != nullptr) {
     awaited->owner = own->tid == waiter.tid ? OwnerIs::kWaiterItself : OwnerIs::kAnotherThread;
@@ -182,7 +182,7 @@ void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* p
   const HazardThread* then = at_fork == nullptr ? nullptr : ThreadByTid(*at_fork, owner, IdOf(*child));
   const ThreadWait* now = parent->ThreadInside(owner);
   const bool is_that_one = now != nullptr && BeganBefore(IdOf(*child), now->tid, now->start_ns);
-  const bool same_owner = OwnerOfMutex(parent->memory, awaited->object) == owner, still = is_that_one && same_owner;
+  const bool same_owner = in_parent == owner, still = is_that_one && same_owner;
   awaited->owner = is_that_one || same_owner || then != nullptr ? OwnerIs::kGone : OwnerIs::kMissing;
   if (!still && then != nullptr)
     awaited->holder = HolderAtFork(*at_fork, *then);

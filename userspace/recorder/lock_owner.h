@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 
 #include "model/facts/fork_hazard.h"
@@ -20,9 +21,9 @@ namespace cowprof {
 // A lock of Python's.
 void FindOwner(OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork, const ThreadWait& waiter,
                const LockObject& lock, Awaited* awaited);
-// A mutex of native code; `owner` is what it says itself.
+// A mutex or a rwlock of native code; `owner` is what it says itself, `in_parent` what the parent's says.
 void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork,
-                      const ThreadWait& waiter, pid_t owner, Awaited* awaited);
+                      const ThreadWait& waiter, pid_t owner, std::optional<pid_t> in_parent, Awaited* awaited);
 // The import of the module `awaited->detail`.
 void FindImporter(OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork, const ThreadWait& waiter,
                   Awaited* awaited);

@@ -1,4 +1,4 @@
-/* Forked children of native code that hang: fork_hangs_native mutex|openmp|join|twice, and others: free|served|shares.
+/* Forked children of native code that hang: fork_hangs_native mutex|rwlock|openmp|join|twice, and others: free|served|shares.
  * Says what fork_hangs.py says; the watchdog decides. `served` has a team of its own that is idle, and waits until it is
  * killed. `shares` has the memory of its parent, which could release the mutex. */
 #define _GNU_SOURCE
@@ -13,11 +13,13 @@
 #include <unistd.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_barrier_t taken;
 static double sum;
 
 static void *hold(void *unused) {
   pthread_mutex_lock(&mutex);
+  pthread_rwlock_wrlock(&rwlock);
   pthread_barrier_wait(&taken);
   for (;;) pause();
   return unused;
@@ -52,6 +54,10 @@ static void region(void) {
 static void in_child(const char *kind) {
   if (strcmp(kind, "openmp") == 0) return region();
   if (strcmp(kind, "served") == 0) return serve();
+  if (strcmp(kind, "rwlock") == 0) {
+    pthread_rwlock_rdlock(&rwlock);
+    return;
+  }
   if (strcmp(kind, "join") == 0) {
     pthread_t thread;
     pthread_create(&thread, NULL, take, NULL);

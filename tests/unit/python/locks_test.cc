@@ -66,4 +66,20 @@ TEST_CASE("python locks: a lock that is only an argument is in no with statement
   CHECK(thread.Count({}) == 0);
 }
 
+TEST_CASE("python locks: a rwlock of glibc names the thread that writes") {
+  // readers, writers, wrphase_futex, writers_futex, padding, cur_writer, shared
+  const auto owner = [](std::vector<int32_t> fields) {
+    PythonMemory memory;
+    memory.Add(kLock, std::string(reinterpret_cast<const char*>(fields.data()), 4 * fields.size()));
+    return OwnerOfRwlock(memory, kLock);
+  };
+  CHECK(owner({3, 0, 3, 1, 0, 0, 4711, 0}) == 4711);
+  CHECK(owner({3 + 8, 1, 1, 3, 0, 0, 4711, 0}) == 4711);  // a reader waits, too
+  CHECK_FALSE(owner({3, 0, 3, 1, 0, 0, 0, 0}));           // the writer is just coming or going
+  CHECK_FALSE(owner({2 + 8, 1, 0, 3, 0, 0, 0, 0}));       // readers have it, a writer waits
+  CHECK_FALSE(owner({3, 0, 3, 1, 0, 0, 4711, 1}));        // shared with other processes
+  CHECK_FALSE(owner({3, 0, 3, 1, 7, 0, 4711, 0}));
+  CHECK_FALSE(OwnerOfRwlock(PythonMemory(), kLock));
+}
+
 }  // namespace cowprof

@@ -40,7 +40,7 @@ enum class AwaitedKind {
   kFileBuffer,    // of an io.Buffered*
   kNotification,  // of a Condition, an Event or a queue: the thread holds nothing and waits to be told
   kJoin,          // the end of a thread of its own process
-  kCMutex,        // pthread_mutex_t without a Python object that owns it
+  kCMutex,        // pthread_mutex_t without a Python object that owns it, or pthread_rwlock_t
   kOpenMp,        // a barrier of an OpenMP runtime
 };
 
@@ -59,10 +59,12 @@ struct Holder {
   bool operator==(const Holder&) const = default;
 };
 
+inline constexpr char kRwlock[] = "pthread_rwlock_t";
+
 struct Awaited {
   AwaitedKind kind = AwaitedKind::kUnknown;
   uint64_t object = 0;  // of Python, or the mutex; 0: not found
-  std::string detail;   // the module that is imported; the function that calls the OpenMP runtime; "": none
+  std::string detail;   // the module that is imported; the function that calls the OpenMP runtime; kRwlock; "": none
   OwnerIs owner = OwnerIs::kUnknown;
   bool in_parent = false;       // the same object is at the same address in the parent
   bool held_in_parent = false;  // and is locked there

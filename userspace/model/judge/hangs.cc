@@ -64,7 +64,7 @@ std::string NounOf(const Awaited& awaited) {
     case AwaitedKind::kFileBuffer:
       return "the lock of a buffered file";
     case AwaitedKind::kCMutex:
-      return "a mutex of native code";
+      return awaited.detail == kRwlock ? "a read-write lock of native code" : "a mutex of native code";
     case AwaitedKind::kOpenMp:
       return "its team of OpenMP threads";
     case AwaitedKind::kNotification:

@@ -43,6 +43,15 @@ TEST_CASE("a lock whose owner stayed in the parent is a hang by the fork, with i
   CHECK_FALSE(hangs[0].fix.empty());
 }
 
+TEST_CASE("a read-write lock of native code keeps its writer, as a mutex keeps its owner") {
+  WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kCMutex, OwnerIs::kGone)});
+  process.threads[0].awaited.detail = kRwlock;
+  const Hang hang = Judged(process).at(0);
+  CHECK(hang.kind == HangKind::kCMutex);
+  CHECK(hang.by_fork);
+  CHECK(hang.what.starts_with("a read-write lock of native code whose owner, a thread of the parent at the fork, "));
+}
+
 TEST_CASE("a forkserver's workers can't be started before its threads") {
   WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kRLock, OwnerIs::kGone)});
   process.from_forkserver = true;
