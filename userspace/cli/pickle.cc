@@ -12,6 +12,7 @@
 #include "model/format.h"
 #include "python/pickle_look.h"
 #include "python/roots.h"
+#include "recorder/fork_hazard_look.h"
 #include "recorder/target.h"
 #include "sink/report/start_methods_format.h"
 #include "source/namespaces.h"
@@ -74,6 +75,7 @@ int Pickle(const Options& options) {
   if (ended()) return Fail(kNoProcess, gone);
   const absl::StatusOr<std::string> status = proc.ReadFile(options.pid, "status");
   if (status.ok()) facts.anonymous_bytes = ParseStatus(*status).anon_bytes;
+  facts.threads = ListThreadIds(proc, options.pid).size();
   MeasureTime(proc, options, look, &facts);
   std::string text = StartMethodsText(look, facts);
   if (options.json) {

@@ -2,6 +2,7 @@
 #ifndef COWPROF_MODEL_JUDGE_START_COSTS_H_
 #define COWPROF_MODEL_JUDGE_START_COSTS_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ namespace cowprof {
 // What was measured beside the look.
 struct StartCostFacts {
   Count anonymous_bytes;  // of the process
+  size_t threads = 0;     // of the process; 0: unknown
   PickleMix mix;          // of what was looked at
   PickleMix sample;       // what `runs` pickled
   std::vector<PickleRun> runs;

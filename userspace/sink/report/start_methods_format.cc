@@ -66,6 +66,9 @@ std::string CostTable(const PickleLook& look, const StartCostFacts& facts) {
                                       : "unknown",
                           HeldText(cost));
   }
+  if (facts.threads > 1)
+    absl::StrAppend(&out, "  By fork ", Plural(facts.threads - 1, "other thread"),
+                    facts.threads == 2 ? " stays" : " stay", " behind: \"cowprof doctor PID\" says what may hang.\n");
   if (VerdictOf(look) == PickleVerdict::kWillFail)
     absl::StrAppend(&out, "  The spawn and forkserver figures leave out the objects that fail.\n");
   if (!facts.why_no_time.empty())

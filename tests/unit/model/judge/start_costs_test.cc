@@ -1,6 +1,7 @@
 #include "model/judge/start_costs.h"
 
 #include <catch2/catch.hpp>
+#include <string>
 
 #include "sink/report/start_methods_format.h"
 #include "timeline/json_start_methods.h"
@@ -20,6 +21,16 @@ TEST_CASE("start costs: fork sends nothing and copies at most what there is", "[
   CHECK(rows[0].held->high == 5000);
   CHECK_FALSE(rows[0].time);
   CHECK_FALSE(StartCostsOf(Whole(), {})[0].held);
+}
+
+TEST_CASE("start costs: what a fork leaves behind stands below the table", "[start_costs]") {
+  const auto says = [](size_t threads, const char* words) {
+    return StartMethodsText(Whole(), {.threads = threads}).find(words) != std::string::npos;
+  };
+  CHECK(says(21, "\n  By fork 20 other threads stay behind: \"cowprof doctor PID\" says what may hang.\n"));
+  CHECK(says(2, "\n  By fork 1 other thread stays behind: "));
+  CHECK_FALSE(says(1, "behind"));
+  CHECK_FALSE(says(0, "behind"));
 }
 
 TEST_CASE("start costs: times are given where they were measured", "[start_costs]") {
