@@ -54,6 +54,7 @@ class Inspection {
       awaited.in_parent = InParent(awaited.object);
     } else if (awaited.kind == AwaitedKind::kUnknown) {
       InspectLock(thread, callers, &awaited);
+      if (awaited.kind == AwaitedKind::kUnknown && state != nullptr) InspectLibrary(callers, &awaited);
     }
     return found;
   }
@@ -85,6 +86,16 @@ class Inspection {
       awaited->detail = kRwlock;
       return;
     }
+  }
+
+  void InspectLibrary(const std::vector<NativeSymbol>& callers, Awaited* awaited) {
+    if (parent_ == nullptr || child_->waits.threads.size() != 1) return;
+    const std::string library = WaitingLibrary(callers);
+    const size_t left_behind = library.empty() ? 0 : LeftBehind(proc_, *child_, *parent_, at_fork_, library);
+    if (left_behind == 0) return;
+    awaited->kind = AwaitedKind::kLibrary;
+    awaited->detail = library;
+    awaited->left_behind = left_behind;
   }
 
   // False: there is no such lock at `object`, or it keeps no owner now.

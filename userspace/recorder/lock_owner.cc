@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "model/judge/fork_hazards.h"
 #include "model/judge/fork_holder.h"
+#include "python/native_threads.h"
 
 namespace cowprof {
 namespace {
@@ -202,6 +203,22 @@ void FindImporter(OpenedProcess* child, OpenedProcess* parent, const ForkSnapsho
     awaited->holder = HolderIn(parent, *now, true);
   else if (then != nullptr)
     awaited->holder = HolderAtFork(*at_fork, *then);
+}
+
+size_t LeftBehind(const ProcFs& proc, const OpenedProcess& child, const OpenedProcess& parent,
+                  const ForkSnapshot* at_fork, absl::string_view module) {
+  const ProcessId id = IdOf(child);
+  const NativeThreads native(parent.memory, proc.ReadMaps(parent.pid).value_or(std::vector<Mapping>()));
+  const size_t now = absl::c_count_if(parent.waits.threads, [&](const ThreadWait& thread) {
+    if (parent.StateOf(thread.tid_inside) != nullptr || !BeganBefore(id, thread.tid, thread.start_ns)) return false;
+    const uint64_t ident = native.FindByStack(thread.stack_pointer, thread.tid_inside);
+    return ident != 0 && native.ModuleOf(ident) == module;
+  });
+  if (at_fork == nullptr) return now;
+  const size_t then = absl::c_count_if(at_fork->seen->threads, [&](const HazardThread& thread) {
+    return !thread.python && thread.module == module && BeganBefore(id, thread.tid, thread.start_ns);
+  });
+  return std::max(now, then);
 }
 
 std::string SetterOfFutures(const OpenedProcess& child, OpenedProcess* parent, const ForkSnapshot* at_fork) {

@@ -4,9 +4,11 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "model/facts/fork_hazard.h"
 #include "model/facts/waits.h"
 #include "python/locks.h"
@@ -27,6 +29,9 @@ void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* p
 // The import of the module `awaited->detail`.
 void FindImporter(OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork, const ThreadWait& waiter,
                   Awaited* awaited);
+// How many native threads of the parent that began in the file `module` stayed there at the fork.
+size_t LeftBehind(const ProcFs& proc, const OpenedProcess& child, const OpenedProcess& parent,
+                  const ForkSnapshot* at_fork, absl::string_view module);
 // The name of a thread of the parent that sets results of Futures, and stayed there at the fork. "": none is known.
 std::string SetterOfFutures(const OpenedProcess& child, OpenedProcess* parent, const ForkSnapshot* at_fork);
 

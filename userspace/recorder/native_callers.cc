@@ -14,10 +14,15 @@ namespace {
 
 constexpr uint64_t kStackBytes = 16384;  // of a native stack, searched for return addresses
 constexpr size_t kMostCallers = 40, kShownCallers = 3;
+constexpr size_t kOwnCallers = 6;  // of a wait of Python's own, python is among the innermost
 
 bool IsCLibrary(absl::string_view module) {
   return absl::StartsWith(module, "libc.so") || absl::StartsWith(module, "libc-") ||
          absl::StartsWith(module, "libpthread");
+}
+
+bool IsPython(absl::string_view module) {
+  return absl::StartsWith(module, "python") || absl::StartsWith(module, "libpython");
 }
 
 }  // namespace
@@ -50,6 +55,16 @@ std::vector<NativeSymbol> CallersOf(NativeSymbols* symbols, const MemoryReader& 
 bool IsOpenMp(absl::string_view module) {
   return absl::StartsWith(module, "libgomp") || absl::StartsWith(module, "libiomp") ||
          absl::StartsWith(module, "libomp");
+}
+
+std::string WaitingLibrary(absl::Span<const NativeSymbol> callers) {
+  std::string library;
+  for (const NativeSymbol& caller : callers.subspan(0, kOwnCallers)) {
+    if (IsPython(caller.module)) return "";
+    if (library.empty() && !IsCLibrary(caller.module) && !absl::StartsWith(caller.module, "libstdc++"))
+      library = caller.module;
+  }
+  return absl::StrContains(library, ".so") ? library : "";
 }
 
 std::string ShownCallers(absl::Span<const NativeSymbol> callers) {

@@ -22,6 +22,9 @@ std::vector<NativeSymbol> CallersOf(NativeSymbols* symbols, const MemoryReader& 
 // libgomp, libiomp5 or libomp.
 bool IsOpenMp(absl::string_view module);
 
+// The library that waits: the innermost one but the C and C++ libraries. "": a program, or Python itself may wait.
+std::string WaitingLibrary(absl::Span<const NativeSymbol> callers);
+
 // "libgomp.so.1; libtorch_cpu.so: at::...".
 std::string ShownCallers(absl::Span<const NativeSymbol> callers);
 

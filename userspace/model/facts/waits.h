@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -42,6 +43,7 @@ enum class AwaitedKind {
   kJoin,          // the end of a thread of its own process
   kCMutex,        // pthread_mutex_t without a Python object that owns it, or pthread_rwlock_t
   kOpenMp,        // a barrier of an OpenMP runtime
+  kLibrary,       // something else in a native library, threads of which stayed in the parent at the fork
 };
 
 // Whether the thread that holds what is waited for exists in the process of the waiter. Where it does not: kGone, it is
@@ -64,11 +66,13 @@ inline constexpr char kRwlock[] = "pthread_rwlock_t";
 struct Awaited {
   AwaitedKind kind = AwaitedKind::kUnknown;
   uint64_t object = 0;  // of Python, or the mutex; 0: not found
-  std::string detail;   // the module that is imported; the function that calls the OpenMP runtime; kRwlock; "": none
+  std::string detail;  // the module that is imported; the function that calls the OpenMP runtime; kRwlock; the library;
+                       // "": none
   OwnerIs owner = OwnerIs::kUnknown;
   bool in_parent = false;       // the same object is at the same address in the parent
   bool held_in_parent = false;  // and is locked there
   std::optional<Holder> holder;
+  size_t left_behind = 0;  // kLibrary: its threads that stayed in the parent
 };
 
 struct WaitingThread {

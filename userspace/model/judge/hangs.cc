@@ -8,6 +8,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "model/format.h"
 #include "model/judge/fork_hazards.h"
 #include "model/judge/fork_holder.h"
 #include "model/library_name.h"
@@ -47,6 +48,7 @@ HangKind KindOf(AwaitedKind kind) {
       return HangKind::kOpenMp;
     case AwaitedKind::kNotification:
     case AwaitedKind::kJoin:
+    case AwaitedKind::kLibrary:
     case AwaitedKind::kUnknown:
       break;
   }
@@ -69,6 +71,8 @@ std::string NounOf(const Awaited& awaited) {
       return "its team of OpenMP threads";
     case AwaitedKind::kNotification:
       return "a notification (Condition, Event or queue)";
+    case AwaitedKind::kLibrary:
+      return absl::StrCat("something in ", awaited.detail);
     case AwaitedKind::kJoin:
     case AwaitedKind::kUnknown:
       break;
@@ -119,7 +123,8 @@ std::string FixOf(HangKind kind, const WaitingThread& thread, bool from_forkserv
     case HangKind::kUnknown:
       break;
   }
-  return "";
+  return absl::StrCat("start the workers before the parent first uses ", thread.awaited.detail,
+                      ", or start workers by spawn or forkserver");
 }
 
 // A Lock and an import keep no owner: what a look near the fork shows of them is as of that look.
@@ -159,6 +164,10 @@ void Explain(const WaitingProcess& process, const WaitingThread& thread, Hang* h
   } else if (hang->kind == HangKind::kOpenMp) {
     hang->what = absl::StrCat(noun, awaited.detail.empty() ? "" : absl::StrCat(" (", awaited.detail, ")"),
                               ", which stayed in the parent");
+  } else if (awaited.kind == AwaitedKind::kLibrary) {
+    hang->what =
+        absl::StrCat(noun, " that only another thread of this process could do, and there is none: ",
+                     Plural(awaited.left_behind, "thread"), " of that library stayed in the parent at the fork");
   } else if (hang->kind == HangKind::kImportLock && hang->by_fork) {
     const bool seen = hang->holder && hang->holder->looked_after;
     const std::string who = seen ? absl::StrCat("the parent's thread ", hang->holder->name) : "a thread of the parent";
@@ -231,6 +240,8 @@ std::optional<Hang> JudgeStuck(const WaitingProcess& process, const WaitingThrea
     hang.by_fork = process.forked;
   } else if (IsLockOfPython(awaited.kind) || awaited.kind == AwaitedKind::kCMutex) {
     hang.by_fork = InheritedFor(process, awaited);
+  } else if (awaited.kind == AwaitedKind::kLibrary && process.forked && process.threads.size() == 1) {
+    hang.by_fork = true;
   } else {
     return std::nullopt;
   }

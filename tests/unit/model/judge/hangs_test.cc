@@ -183,6 +183,31 @@ TEST_CASE("a lock that is locked at the same address in the parent may be anothe
   CHECK(hangs[0].fix.starts_with("if it is the parent's: start the workers before"));
 }
 
+TEST_CASE("a wait in a library whose threads stayed in the parent is a hang of the only thread") {
+  WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kLibrary)});
+  process.threads[0].awaited.detail = "polars.abi3.so";
+  process.threads[0].awaited.left_behind = 16;
+  const std::vector<Hang> hangs = Judged(process);
+  REQUIRE(hangs.size() == 1);
+  CHECK(hangs[0].kind == HangKind::kUnknown);
+  CHECK(hangs[0].proof == HangProof::kNever);
+  CHECK(hangs[0].by_fork);
+  CHECK(
+      hangs[0].what ==
+      "something in polars.abi3.so that only another thread of this process could do, and there is none: 16 threads of that "
+      "library stayed in the parent at the fork");
+  CHECK(hangs[0].fix ==
+        "start the workers before the parent first uses polars.abi3.so, or start workers by spawn or forkserver");
+  process.may_be_told = true;
+  CHECK(Judged(process).empty());
+  process.may_be_told = false;
+  process.forked = false;
+  CHECK(Judged(process).empty());
+  process.forked = true;
+  process.threads.push_back(ThreadOf(8, AwaitedKind::kUnknown));  // which may be the library's own
+  CHECK(Judged(process).empty());
+}
+
 TEST_CASE("a notification is missed only if its object may be the parent's") {
   WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kNotification)});
   CHECK(Judged(process).empty());  // such as a server that waits until it is killed
