@@ -1,4 +1,5 @@
 """`cowprof hang` against children that really hang, and against waits that are none; the workload's watchdog decides which are."""
+import json
 import subprocess
 import sys
 
@@ -73,6 +74,20 @@ def test_holder_is_the_parents_thread_with_its_stack():
 def test_who_waits_in_condition_wait_is_not_the_holder(version):
     hang, = hang_table.run(version_or_skip(version), "lock_of_condition").hangs
     assert hang["holder"]["name"] == "stats-thread" and hang["by_fork"], hang
+
+
+def test_a_wait_that_a_handler_might_end_is_only_suspicious():
+    process = harness.Process(hang_table.command_of("3.11", "lock_beside_handler"), stderr=subprocess.DEVNULL)
+    try:
+        child = process.await_line("event", "judged")["child"]
+        assert hang_table.look(process.pid) == []
+        run = [harness.COWPROF, "hang", str(process.pid)]
+        text = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+        assert text.startswith("No hang is proven: ") and f"Not proven, but suspicious: process {child} waits at fork_hangs.py:" in text
+        suspect, = json.loads(subprocess.run([*run, "--json"], capture_output=True, text=True, check=True).stdout)["suspects"]
+        assert suspect["pid"] == child and suspect["kind"] == "lock" and "proof" not in suspect
+    finally:
+        harness.kill_tree(process)
 
 
 def test_no_such_process():

@@ -57,6 +57,15 @@ Json ByWhyJson(const std::map<std::string, std::vector<pid_t>>& pids) {
   return rows;
 }
 
+// No row of a hang: it has no proof.
+Json SuspectsJson(const std::vector<Hang>& suspects) {
+  Json rows = HangsJson(suspects);
+  for (Json& row : rows) {
+    for (const char* key : {"proof", "by_fork", "holder", "victims", "fix"}) row.erase(key);
+  }
+  return rows;
+}
+
 std::string PythonsNotReadText(const std::map<std::string, std::vector<pid_t>>& pids) {
   std::string out;
   for (const auto& [why, processes] : pids) {
@@ -90,7 +99,8 @@ int FindHang(const Options& options) {
   if (before.processes.empty()) return FailWithoutALook(proc, options.pid);
   absl::SleepFor(kBetweenLooks);
   ElfCache elf_cache;
-  const std::vector<Hang> hangs = FindHangs(proc, family, before, &elf_cache);
+  std::vector<Hang> suspects;
+  const std::vector<Hang> hangs = FindHangs(proc, family, before, &elf_cache, nullptr, &suspects);
   const std::map<std::string, std::vector<pid_t>> not_read = PythonsNotRead(proc, before);
   size_t threads = 0;
   for (const auto& [pid, waits] : before.processes) threads += waits.size();
@@ -104,7 +114,8 @@ int FindHang(const Options& options) {
                        {"not_permitted", before.not_permitted},
                        {"not_looked_at", ByWhyJson(before.not_looked_at)},
                        {"python_not_read", ByWhyJson(not_read)},
-                       {"hangs", HangsJson(hangs)}};
+                       {"hangs", HangsJson(hangs)},
+                       {"suspects", SuspectsJson(suspects)}};
     text = absl::StrCat(Dump(json, 2), "\n");
   } else {
     text = HangsText(hangs);
@@ -113,6 +124,7 @@ int FindHang(const Options& options) {
                           before.processes.size() == 1 ? " process" : " processes", " with ", Plural(threads, "thread"),
                           ".\n");
     }
+    text += SuspectsText(suspects);
     for (const auto& [why, pids] : before.not_looked_at)
       absl::StrAppend(&text, "Not looked at: ", absl::StrJoin(pids, ", "), " (", why,
                       "). A hang there is not found.\n");

@@ -216,7 +216,7 @@ ThreadsLook LookAtThreads(const ProcFs& proc, const std::vector<pid_t>& pids) {
 }
 
 std::vector<Hang> FindHangs(const ProcFs& proc, const std::vector<pid_t>& pids, const ThreadsLook& before,
-                            ElfCache* elf_cache, const ForkSnapshot* at_fork) {
+                            ElfCache* elf_cache, const ForkSnapshot* at_fork, std::vector<Hang>* suspects) {
   std::vector<Hang> hangs;
   for (const pid_t pid : pids) {
     const auto then = before.processes.find(pid);
@@ -225,13 +225,19 @@ std::vector<Hang> FindHangs(const ProcFs& proc, const std::vector<pid_t>& pids, 
     // Reads the threads once more: what moves meanwhile is no longer as it was before.
     const std::optional<WaitingProcess> process = Inspect(proc, pid, at_fork, elf_cache);
     if (!process) continue;
-    for (Hang& hang : JudgeWaits(then->second, *process)) {
-      const auto thread = absl::c_find_if(process->threads, [&](const auto& one) { return one.wait.tid == hang.tid; });
-      // It can't wait since before the thread began; that is known to a clock tick.
-      const absl::Duration began = absl::Nanoseconds(static_cast<int64_t>(thread->wait.start_ns));
-      hang.waited = std::max(absl::Trunc(BootTime() - began, absl::Microseconds(1)), absl::ZeroDuration());
-      hangs.push_back(std::move(hang));
-    }
+    std::vector<Hang> suspected;
+    const auto append = [&](std::vector<Hang> found, std::vector<Hang>* all) {
+      for (Hang& hang : found) {
+        const auto thread =
+            absl::c_find_if(process->threads, [&](const auto& one) { return one.wait.tid == hang.tid; });
+        // It can't wait since before the thread began; that is known to a clock tick.
+        const absl::Duration began = absl::Nanoseconds(static_cast<int64_t>(thread->wait.start_ns));
+        hang.waited = std::max(absl::Trunc(BootTime() - began, absl::Microseconds(1)), absl::ZeroDuration());
+        all->push_back(std::move(hang));
+      }
+    };
+    append(JudgeWaits(then->second, *process, &suspected), &hangs);
+    if (suspects != nullptr) append(std::move(suspected), suspects);
   }
   return hangs;
 }

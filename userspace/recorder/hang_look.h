@@ -27,9 +27,11 @@ struct ThreadsLook {
 ThreadsLook LookAtThreads(const ProcFs& proc, const std::vector<pid_t>& pids);
 
 // The hangs among `pids`, in their order, by two looks: `before`, at least 20 ms ago, and one that is taken now.
-// `at_fork`: of the one parent, near the fork of the one process; null: not known.
+// `at_fork`: of the one parent, near the fork of the one process; null: not known. `suspects`: as JudgeWaits() has
+// them.
 std::vector<Hang> FindHangs(const ProcFs& proc, const std::vector<pid_t>& pids, const ThreadsLook& before,
-                            ElfCache* elf_cache, const ForkSnapshot* at_fork = nullptr);
+                            ElfCache* elf_cache, const ForkSnapshot* at_fork = nullptr,
+                            std::vector<Hang>* suspects = nullptr);
 
 }  // namespace cowprof
 

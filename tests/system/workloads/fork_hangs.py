@@ -204,6 +204,17 @@ def unseen_lock():
     return released(threading.Lock(), later="unseen")
 
 
+def lock_beside_handler():
+    """A handler of SIGTERM might release the lock, as far as can be seen from outside."""
+    held = threading.Lock()
+    held.acquire()
+
+    def child():
+        signal.signal(signal.SIGTERM, lambda *_: held.release())
+        held.acquire()
+    return child
+
+
 def lock_beside_idle():
     """The child has a thread of its own that is idle in poll(2): nothing proves that it won't release the lock."""
     return beside_idle(threading.Lock())

@@ -300,7 +300,8 @@ StillWaits CompareLooks(absl::Span<const ThreadWait> before, absl::Span<const Th
   return still;
 }
 
-std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingProcess& process) {
+std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingProcess& process,
+                             std::vector<Hang>* suspects) {
   std::vector<ThreadWait> now;
   for (const WaitingThread& thread : process.threads) now.push_back(thread.wait);
   const bool stuck = CompareLooks(before, now).all;
@@ -319,6 +320,9 @@ std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingP
       hang.by_fork = !missing;
       Explain(process, thread, &hang);
       hangs.push_back(std::move(hang));
+    } else if (stuck && suspects != nullptr && JudgeStuck(process, thread)) {
+      suspects->push_back(HangOf(process, thread));
+      suspects->back().what = NounOf(thread.awaited);
     }
   }
   if (!hangs.empty() || !stuck || !process.forked || process.may_be_told) return hangs;

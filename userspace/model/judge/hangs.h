@@ -16,8 +16,10 @@
 namespace cowprof {
 
 // The threads of one process that wait for what nobody will release, in the order of their tids. `before`: an earlier
-// look, at least 20 ms before; of the threads only `wait` counts. Empty: nothing is proven.
-std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingProcess& process);
+// look, at least 20 ms before; of the threads only `wait` counts. Empty: nothing is proven. `suspects`, if not null:
+// those that rule 1 would tell if no handler of a signal might release what they wait for; of each only what it is.
+std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingProcess& process,
+                             std::vector<Hang>* suspects = nullptr);
 
 // Whether rule 1 may still apply: worth a closer look. Rule 2 may, too, where only `any` is true.
 struct StillWaits {

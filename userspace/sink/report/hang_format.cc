@@ -43,4 +43,18 @@ std::string HangsText(absl::Span<const Hang> hangs) {
   return out;
 }
 
+std::string SuspectsText(absl::Span<const Hang> suspects) {
+  std::string out;
+  for (const Hang& suspect : suspects) {
+    const Frame* frame = UserFrame(suspect.stack);
+    absl::StrAppend(&out, "Not proven, but suspicious: ",
+                    suspect.tid == suspect.pid ? "" : absl::StrCat("thread ", suspect.tid, " of "), "process ",
+                    suspect.pid, " waits", frame == nullptr ? "" : absl::StrCat(" at ", FrameText(*frame, false)),
+                    " for ", Printable(suspect.what, 400), ", for at most ", HumanDuration(suspect.waited),
+                    ". Nothing but a handler of a signal could release it: all threads of the process wait, without "
+                    "timeout.\n");
+  }
+  return out;
+}
+
 }  // namespace cowprof

@@ -11,6 +11,8 @@ namespace cowprof {
 
 // The sentence, the stacks and what to do; several lines each.
 std::string HangsText(absl::Span<const Hang> hangs);
+// Of threads of which nothing is proven, a line each.
+std::string SuspectsText(absl::Span<const Hang> suspects);
 
 }  // namespace cowprof
 

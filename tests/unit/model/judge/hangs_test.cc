@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <utility>
 
+#include "sink/report/hang_format.h"
+
 namespace cowprof {
 namespace {
 
@@ -138,10 +140,26 @@ TEST_CASE("a stopped process is not a hang") {
 
 TEST_CASE("a handler of a signal may release a lock, but not one whose owner is gone") {
   WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kLock)});
+  std::vector<Hang> suspects;
+  CHECK(JudgeWaits(LookOf(process), process, &suspects).size() == 1);
+  CHECK(suspects.empty());
   process.may_be_told = true;
-  CHECK(Judged(process).empty());
+  CHECK(JudgeWaits(LookOf(process), process, &suspects).empty());
+  REQUIRE(suspects.size() == 1);
+  CHECK_FALSE(suspects[0].by_fork);
+  suspects[0].stack = {{"/srv/x.py", "f", 31}};
+  suspects[0].waited = absl::Minutes(23);
+  CHECK(SuspectsText(suspects) ==
+        "Not proven, but suspicious: process 7 waits at x.py:31 in f for a threading.Lock, for at most 23 min 00 s. "
+        "Nothing but a handler of a signal could release it: all threads of the process wait, without timeout.\n");
+  suspects.clear();
   process.threads[0].awaited.owner = OwnerIs::kGone;
-  CHECK(Judged(process).size() == 1);
+  CHECK(JudgeWaits(LookOf(process), process, &suspects).size() == 1);
+  CHECK(suspects.empty());
+  process.threads[0] = ThreadOf(7, AwaitedKind::kNotification);  // the usual way to wait for SIGTERM
+  process.threads[0].awaited.in_parent = true;
+  CHECK(JudgeWaits(LookOf(process), process, &suspects).empty());
+  CHECK(suspects.empty());
 }
 
 TEST_CASE("locks of living threads are a deadlock, and not by the fork") {
