@@ -236,7 +236,7 @@ std::vector<Hang> FindHangs(const ProcFs& proc, const std::vector<pid_t>& pids, 
         all->push_back(std::move(hang));
       }
     };
-    append(JudgeWaits(then->second, *process, &suspected), &hangs);
+    append(JudgeWaits(then->second, *process, suspects == nullptr ? nullptr : &suspected), &hangs);
     if (suspects != nullptr) append(std::move(suspected), suspects);
   }
   return hangs;
