@@ -212,8 +212,8 @@ TEST_CASE("a wait in a library whose threads stayed in the parent is a hang of t
   CHECK(hangs[0].by_fork);
   CHECK(
       hangs[0].what ==
-      "something in polars.abi3.so that only another thread of this process could do, and there is none: 16 threads of that "
-      "library stayed in the parent at the fork");
+      "something in polars.abi3.so that only another thread of this process could do, and there is none: 16 threads of "
+      "that library stayed in the parent at the fork");
   CHECK(hangs[0].fix ==
         "start the workers before the parent first uses polars.abi3.so, or start workers by spawn or forkserver");
   process.may_be_told = true;
