@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -149,23 +148,27 @@ const std::optional<PoolEstimate>& WorkingSetEstimator::estimate() const {
 }
 
 std::optional<PoolEstimate> WorkingSetEstimator::Estimate(int record) const {
+  std::vector<uint64_t> bits;  // of the rows, one after another
+  bits.reserve(chunks_.size());
   std::vector<CopiedChunk> rows;
-  std::map<int, uint64_t> workers;
+  absl::flat_hash_set<int> workers;
   for (const auto& [key, chunk] : chunks_) {
     if (rows.empty() || rows.back().chunk != key.first)
-      rows.push_back({key.first, chunk.first_record, chunk.last_record, 0, {}});
+      rows.push_back({.chunk = key.first, .first_record = chunk.first_record, .last_record = chunk.last_record});
     CopiedChunk& row = rows.back();
-    row.bits.push_back(chunk.bits);
+    bits.push_back(chunk.bits);
+    row.bits = absl::MakeSpan(&bits.back() - row.bits.size(), row.bits.size() + 1);
+    row.hits += std::popcount(chunk.bits);
     row.first_record = std::min(row.first_record, chunk.first_record);
     row.last_record = std::max(row.last_record, chunk.last_record);
     if (chunk.last_record == record) row.added += chunk.added;
-    workers[key.second] += std::popcount(chunk.bits);
+    workers.insert(key.second);
   }
   const double scale = std::ldexp(1, level_);
   PoolEstimate sum;
   double hits = 0, untold = 0;  // untold: of zones that can't be estimated
   double rest = 0, stretched = 0;
-  for (const auto& [worker, pages] : workers) hits += pages;
+  for (const CopiedChunk& row : rows) hits += row.hits;
   std::vector<CopiedZone> all = ZonesOf(rows, zones_);
   std::reverse(all.begin(), all.end());  // those of large objects first
   std::optional<PoolEstimate> end;

@@ -53,14 +53,22 @@ double PagesOf(const CopiedZone& zone) {
 // Takes groups of pages as places and their pages as trials: those of all workers together, or of each worker for
 // itself.
 Caught HitsOfGroups(const CopiedZone& zone, bool together = true) {
-  constexpr uint64_t kGroups = kChunkPages / kGroupPages;
+  constexpr uint64_t kOfGroups = 0x1111'1111'1111'1111;  // the lowest bit of each
   std::vector<uint64_t> caught(kGroupPages * (together ? zone.workers : 1) + 1);
   for (const CopiedChunk* row : zone.rows) {
     PlaceSums<kGroupPages, kGroupPages> sums;
     for (const uint64_t bits : row->bits) {
       const uint64_t hits = HitsByGroup(bits);
-      if (together) sums.Add(hits);
-      for (uint64_t i = 0; !together && i < kGroups; ++i) ++caught[hits >> kGroupPages * i & 0xf];
+      if (together) {
+        sums.Add(hits);
+        continue;
+      }
+      const uint64_t odd = hits & kOfGroups, two_or_three = hits >> 1 & kOfGroups;
+      const int three = std::popcount(odd & two_or_three);
+      caught[1] += std::popcount(odd) - three;
+      caught[2] += std::popcount(two_or_three) - three;
+      caught[3] += three;
+      caught[4] += std::popcount(hits >> 2 & kOfGroups);
     }
     if (!together) continue;
     for (const uint64_t hits : sums.Get()) ++caught[hits];
@@ -228,7 +236,7 @@ std::optional<PoolEstimate> Marching(const CopiedZone& zone, int record) {
     if (row->last_record >= record - 1) front = march > 0 ? std::max(front, row->chunk) : std::min(front, row->chunk);
     if (row->last_record >= record - 1) continue;
     settled_pages += kChunkPages;
-    for (const uint64_t bits : row->bits) settled_hits += std::popcount(bits);
+    settled_hits += row->hits;
   }
   if (settled_pages == 0 || front == 0 || front == UINT64_MAX) return std::nullopt;
   const uint64_t front_page = march > 0 ? (front + 1) * kChunkPages : front * kChunkPages;
@@ -246,9 +254,7 @@ std::optional<PoolEstimate> Marching(const CopiedZone& zone, int record) {
 
 double HitsOf(const CopiedZone& zone) {
   double hits = 0;
-  for (const CopiedChunk* row : zone.rows) {
-    for (const uint64_t bits : row->bits) hits += std::popcount(bits);
-  }
+  for (const CopiedChunk* row : zone.rows) hits += row->hits;
   return hits;
 }
 

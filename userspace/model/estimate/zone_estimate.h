@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "absl/types/span.h"
+
 namespace cowprof {
 
 inline constexpr uint64_t kChunkPages = 64;
@@ -43,7 +45,8 @@ struct CopiedChunk {
   uint64_t chunk = 0;
   int first_record = 0, last_record = 0;  // the earliest and the latest of any worker
   int added = 0;                          // pages added by the record that is judged
-  std::vector<uint64_t> bits;             // of each worker that hit it
+  uint64_t hits = 0;                      // pages, summed over its workers
+  absl::Span<const uint64_t> bits;        // of each worker that hit it
 };
 
 struct CopiedZone {

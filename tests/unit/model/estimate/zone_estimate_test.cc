@@ -1,6 +1,7 @@
 // What copied pages tell of how items are read, on pieces of real recordings.
 #include "model/estimate/zone_estimate.h"
 
+#include <bit>
 #include <catch2/catch.hpp>
 #include <iterator>
 
@@ -77,8 +78,8 @@ template <size_t kRows>
 std::optional<PoolEstimate> Judge(const Recorded (&recorded)[kRows], int record) {
   std::vector<CopiedChunk> chunks;
   for (const Recorded& one : recorded) {
-    chunks.push_back({chunks.size(), one.first_record, one.last_record, one.added,
-                      std::vector<uint64_t>(std::begin(one.bits), std::end(one.bits))});
+    chunks.push_back({chunks.size(), one.first_record, one.last_record, one.added, 0, one.bits});
+    for (const uint64_t bits : one.bits) chunks.back().hits += std::popcount(bits);
   }
   CopiedZone zone = {.kind = PagesKind::kArena, .parts = {{0, kRows * kChunkPages, PagesKind::kArena}}, .workers = 4};
   for (const CopiedChunk& chunk : chunks) zone.rows.push_back(&chunk);
