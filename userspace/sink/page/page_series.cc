@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kForecastsAnOctave = 128;  // between sample 2^n and 2^(n+1), if there are as many
+constexpr size_t kForecastsAnOctave = 64;  // between sample 2^n and 2^(n+1), if there are as many
 
 Count Kib(const Count& bytes) { return bytes ? Count(*bytes / 1024) : std::nullopt; }
 Count KnownKib(bool known, uint64_t bytes) { return known ? Count(bytes / 1024) : std::nullopt; }
