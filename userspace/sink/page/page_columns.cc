@@ -27,8 +27,11 @@ void Column::Add(const Count& value) {
   const int64_t difference = static_cast<int64_t>(*value) - last_;
   last_ = static_cast<int64_t>(*value);
   uint64_t code = ((static_cast<uint64_t>(difference) << 1) ^ static_cast<uint64_t>(difference >> 63)) + 1;
-  for (; code >= 0x80; code >>= 7) bytes_ += static_cast<char>(code | 0x80);
-  bytes_ += static_cast<char>(code);
+  char encoded[8];  // 7 bits each: code is below 2^53
+  size_t size = 0;
+  for (; code >= 0x80; code >>= 7) encoded[size++] = static_cast<char>(code | 0x80);
+  encoded[size++] = static_cast<char>(code);
+  bytes_.append(encoded, size);
 }
 
 void Column::AppendSame() const {
