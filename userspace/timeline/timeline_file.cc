@@ -16,38 +16,20 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "timeline/json_fields.h"
+#include "timeline/records_ahead.h"
 
 namespace cowprof {
 namespace {
 
 constexpr absl::string_view kClosing = "\n]}\n";
+constexpr uintmax_t kWorthAThread = 4 << 20;  // bytes of a file; a pipe has none, and may never end
 
-// Of a line, and of a document that another program reformatted. A file that is not a recording may have no newline.
-constexpr size_t kMostBytes = 64 << 20;
-
-// Like std::getline(), but stops after kMostBytes: then it returns false, and `line` holds the beginning.
-bool ReadLine(std::istream& in, std::string* line) {
-  char piece[16 << 10];
-  line->clear();
-  for (;;) {
-    in.getline(piece, sizeof(piece));
-    const bool full = in.fail() && !in.eof() && !in.bad() && in.gcount() == sizeof(piece) - 1;
-    if (in.fail() && !full) return !line->empty();
-    const bool newline = !full && !in.eof();  // counted, but not stored
-    line->append(piece, in.gcount() - newline);
-    if (!full) return true;
-    if (line->size() > kMostBytes) return false;
-    in.clear();
-  }
-}
-
-// At most a piece more than kMostBytes.
+// At most a piece more than kMostBytesOfLine.
 std::string ReadDocument(std::istream& in) {
   std::string text;
   char piece[16 << 10];
-  while (text.size() <= kMostBytes && (in.read(piece, sizeof(piece)) || in.gcount() > 0))
+  while (text.size() <= kMostBytesOfLine && (in.read(piece, sizeof(piece)) || in.gcount() > 0))
     text.append(piece, in.gcount());
   return text;
 }
@@ -57,9 +39,10 @@ absl::StatusOr<std::string> InOurLayout(absl::string_view document) {
   // Anywhere: the keys may have been sorted. Without it no tree is built.
   if (!absl::StrContains(document, "cowprof.timeline"))
     return absl::InvalidArgumentError("not a cowprof recording: it has no schema cowprof.timeline");
-  if (document.size() > kMostBytes)
+  if (document.size() > kMostBytesOfLine)
     return absl::FailedPreconditionError(absl::StrCat("another program reformatted it, and it has more than ",
-                                                      kMostBytes >> 20, " MiB; give the file as cowprof wrote it"));
+                                                      kMostBytesOfLine >> 20,
+                                                      " MiB; give the file as cowprof wrote it"));
   // dump() recurses once per level: a hostile file must not choose the depth.
   const auto shallow = [](int depth, nlohmann::ordered_json::parse_event_t, nlohmann::ordered_json&) {
     return depth < 16;
@@ -175,7 +158,7 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const Tim
       return at_path(absl::InvalidArgumentError("it is packed with gzip; unpack it first"));
     file.clear();
     // A pipe can't be read again from its beginning.
-    if (line.size() <= kMostBytes) absl::StrAppend(&line, "\n", ReadDocument(file));
+    if (line.size() <= kMostBytesOfLine) absl::StrAppend(&line, "\n", ReadDocument(file));
     const absl::StatusOr<std::string> document = InOurLayout(line);
     if (!document.ok()) return at_path(document.status());
     relaid.str(*document);
@@ -187,21 +170,21 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const Tim
   readers.on_info(*info);
   TimelineContents contents = {.info = *info};
   RecordDecoder decoder;
+  std::error_code unknown;
+  const uintmax_t size = std::filesystem::file_size(path, unknown), file_bytes = unknown ? 0 : size;
   std::optional<ReadingNote> own;
-  if (note == nullptr) {
-    std::error_code unknown;
-    const uintmax_t file_bytes = std::filesystem::file_size(path, unknown);
-    note = &own.emplace(path, unknown ? 0 : file_bytes);
-  }
-  while (ReadLine(*records, &line)) {
-    note->Advance(line.size() + 1);
-    absl::string_view record = absl::StripPrefix(absl::StripSuffix(line, ","), ",");
+  if (note == nullptr) note = &own.emplace(path, file_bytes);
+  RecordsAhead lines(records, /*ahead=*/records == &file && file_bytes >= kWorthAThread);
+  while (const RawRecord* read = lines.Next()) {
+    note->Advance(read->line.size() + 1);
+    const absl::string_view record = read->text;
     if (absl::StartsWith("]}", record)) continue;  // nothing, or the closing, which may be cut off too
     if (contents.complete || absl::StartsWith(record, "{\"schema\":")) {
       return at_path(absl::FailedPreconditionError(
           "more follows after its end, as if recordings were put together; give each as a file of its own"));
     }
-    absl::StatusOr<RecordDecoder::Result> result = decoder.Decode(record);
+    absl::StatusOr<RecordDecoder::Result> result =
+        read->is_plain ? decoder.Decode(record, *read->is_plain ? &read->plain : nullptr) : decoder.Decode(record);
     if (!result.ok()) break;  // cut off here: what came before stands
     if (*result == RecordDecoder::Result::kSample) readers.on_sample(decoder.sample(), decoder.raised());
     contents.complete = *result == RecordDecoder::Result::kEnd;
