@@ -78,7 +78,12 @@ void RecordsAhead::Run() {
       if (stop_) return;
       batch = &batches_[filled_ % batches_.size()];
     }
-    Fill(batch);
+    try {
+      Fill(batch);
+    } catch (...) {
+      batch->error = std::current_exception();  // no memory: the other thread says so
+      batch->last = true;
+    }
     last = batch->last;
     {
       const std::lock_guard lock(mutex_);
@@ -98,6 +103,7 @@ bool RecordsAhead::TakeBatch() {
     batch_ = &batches_[taken_++ % batches_.size()];
   }
   changed_.notify_all();  // the one taken before is free
+  if (batch_->error) std::rethrow_exception(batch_->error);
   return true;
 }
 

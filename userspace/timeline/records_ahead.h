@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <exception>
 #include <istream>
 #include <mutex>
 #include <optional>
@@ -48,6 +49,7 @@ class RecordsAhead {
     std::deque<RawRecord> records;
     size_t count = 0;
     bool last = false;
+    std::exception_ptr error;  // that ended it
   };
   bool ReadInto(RawRecord* record);
   void Fill(Batch* batch);

@@ -173,8 +173,10 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const Tim
   std::error_code unknown;
   const uintmax_t size = std::filesystem::file_size(path, unknown), file_bytes = unknown ? 0 : size;
   std::optional<ReadingNote> own;
+  // Of several files, each is read by one thread.
+  const bool ahead = note == nullptr && records == &file && file_bytes >= kWorthAThread;
   if (note == nullptr) note = &own.emplace(path, file_bytes);
-  RecordsAhead lines(records, /*ahead=*/records == &file && file_bytes >= kWorthAThread);
+  RecordsAhead lines(records, ahead);
   while (const RawRecord* read = lines.Next()) {
     note->Advance(read->line.size() + 1);
     const absl::string_view record = read->text;
