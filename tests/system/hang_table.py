@@ -26,9 +26,9 @@ HANGS = {
     "ended_rlock": ("rlock", False), "lock_beside_idle": (None, None)}
 WAITS = ["sleeps", "reads_pipe", "polls", "multiprocessing_queue", "shared_semaphore", "timed_wait", "timed_lock", "contention",
          "ping_pong", "stopped", "idle_executor", "slow_disk", "busy", "waits_for_signal", "queue_fed_from_pipe",
-         "waits_for_grandchild", "serves_until_killed", "result_of_server"]
+         "waits_for_grandchild", "serves_until_killed", "result_of_server", "non_daemon"]
 NATIVE = {"mutex": ("c-mutex", True), "rwlock": ("c-mutex", True), "openmp": ("openmp", True), "join": ("c-mutex", True), "twice": ("deadlock", False)}
-NATIVE_WAITS = ["free", "served", "shares"]
+NATIVE_WAITS = ["free", "served", "shares", "held"]
 TORCH = {"process": ("openmp", True), "pool": ("openmp", True), "loader_lock": ("lock", True), "loader_rlock": ("rlock", True)}
 TORCH_WAITS = ["loader", "cured"]
 # Python and torch of Debian's suites. trixie's 3.13 has another Lock than 3.13.0, which pyenv has.

@@ -27,7 +27,8 @@ constexpr size_t kMostStatements = 64;
 constexpr int kMostFramesSaying = 8;  // innermost frames that belong to the library's locks
 
 // Functions of threading.py that wait for the end of a thread, by their name before 3.11 and since.
-constexpr absl::string_view kJoins[] = {"_wait_for_tstate_lock", "Thread._wait_for_tstate_lock", "join", "Thread.join"};
+constexpr absl::string_view kJoins[] = {"_wait_for_tstate_lock", "Thread._wait_for_tstate_lock", "join", "Thread.join",
+                                        "_shutdown"};
 
 // Of a lock object, behind its head: the semaphore's address up to 3.13, then the PyMutex itself.
 constexpr uint32_t kLockedOffset = 16, kOwnerOffset = 8;  // behind the lock: lockobject.locked, rlockobject.rlock_owner

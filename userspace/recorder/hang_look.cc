@@ -178,16 +178,17 @@ std::optional<WaitingProcess> Inspect(const ProcFs& proc, pid_t pid, const ForkS
                             .from_forkserver = false,
                             .may_be_told = child->waits.may_be_told,
                             .threads = {},
-                            .sets_futures = "",
+                            .set_futures = {},
                             .victims = {}};
   std::unique_ptr<OpenedProcess> parent = process.forked ? OpenParent(proc, *child, stat->parent) : nullptr;
   if (parent != nullptr && SharesMemory(*child, *parent)) return std::nullopt;
   process.from_forkserver = parent != nullptr && IsForkserver(MainStack(parent.get()));
   Inspection inspection(proc, child.get(), parent.get(), at_fork, elf_cache);
   for (const ThreadWait& thread : child->waits.threads) process.threads.push_back(inspection.Inspect(thread));
-  const bool notified = absl::c_any_of(
-      process.threads, [](const WaitingThread& thread) { return thread.awaited.kind == AwaitedKind::kNotification; });
-  if (notified) process.sets_futures = SetterOfFutures(*child, parent.get(), at_fork);
+  const bool of_future = absl::c_any_of(process.threads, [&](const WaitingThread& thread) {
+    return thread.awaited.kind == AwaitedKind::kNotification && WaitsForFuture(process, thread);
+  });
+  if (of_future) process.set_futures = SettersOfFutures(*child, parent.get(), at_fork);
   // Who started a forkserver waits for its workers; it may be another program.
   if (process.from_forkserver) {
     const absl::StatusOr<ProcStat> server = proc.ReadStat(parent->pid);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -172,6 +173,20 @@ void FindOwner(OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* 
     FindOwnerByIdent(child, parent, at_fork, waiter, lock, in_parent, awaited);
 }
 
+// Whether the parent's thread `thread` forked the child, whose first thread goes on on a copy of its stack. nullopt:
+// not known.
+std::optional<bool> IsForker(const OpenedProcess& child, const OpenedProcess& parent, const ThreadWait& thread) {
+  const ThreadWait* const main = child.MainThread();
+  if (main == nullptr) return std::nullopt;
+  const ThreadState* const here = child.StateOf(main->tid_inside);
+  const ThreadState* const there = parent.StateOf(thread.tid_inside);
+  if (here != nullptr && there != nullptr) return here->thread_id == there->thread_id;
+  if (main->stack_pointer == 0 || thread.stack_pointer == 0) return std::nullopt;
+  constexpr uint64_t kSameStack = 256 << 10;
+  return std::max(main->stack_pointer, thread.stack_pointer) - std::min(main->stack_pointer, thread.stack_pointer) <
+         kSameStack;
+}
+
 void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork,
                       const ThreadWait& waiter, pid_t owner, std::optional<pid_t> in_parent, Awaited* awaited) {
   const ThreadWait* own = child->ThreadInside(owner);
@@ -183,6 +198,13 @@ void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* p
   const HazardThread* then = at_fork == nullptr ? nullptr : ThreadByTid(*at_fork, owner, IdOf(*child));
   const ThreadWait* now = parent->ThreadInside(owner);
   const bool is_that_one = now != nullptr && BeganBefore(IdOf(*child), now->tid, now->start_ns);
+  // What the thread that forked had, the child's first thread has, under the number of the other, and may release.
+  if (is_that_one && then == nullptr) {
+    const std::optional<bool> forker = IsForker(*child, *parent, *now);
+    const bool waits_itself = waiter.tid == child->pid;
+    if (forker.value_or(false) && waits_itself) awaited->owner = OwnerIs::kWaiterItself;
+    if (forker.value_or(!waits_itself)) return;
+  }
   const bool same_owner = in_parent == owner, still = is_that_one && same_owner;
   awaited->owner = is_that_one || same_owner || then != nullptr ? OwnerIs::kGone : OwnerIs::kMissing;
   if (!still && then != nullptr)
@@ -214,35 +236,37 @@ size_t LeftBehind(const ProcFs& proc, const OpenedProcess& child, const OpenedPr
     const uint64_t ident = native.FindByStack(thread.stack_pointer, thread.tid_inside);
     return ident != 0 && native.ModuleOf(ident) == module;
   });
-  if (at_fork == nullptr) return now;
+  if (at_fork == nullptr || !IsClose(*at_fork)) return now;
   const size_t then = absl::c_count_if(at_fork->seen->threads, [&](const HazardThread& thread) {
     return !thread.python && thread.module == module && BeganBefore(id, thread.tid, thread.start_ns);
   });
   return std::max(now, then);
 }
 
-std::string SetterOfFutures(const OpenedProcess& child, OpenedProcess* parent, const ForkSnapshot* at_fork) {
+std::vector<std::string> SettersOfFutures(const OpenedProcess& child, OpenedProcess* parent,
+                                          const ForkSnapshot* at_fork) {
   const ThreadWait* const main = child.MainThread();
   const ThreadState* const forker = main == nullptr ? nullptr : child.StateOf(main->tid_inside);
-  if (forker == nullptr || parent == nullptr) return "";
+  if (forker == nullptr || parent == nullptr) return {};
   const ProcessId id = IdOf(child);
   const auto stayed = [&](uint64_t ident, pid_t tid, uint64_t start_ns, const std::vector<Frame>& stack) {
     return ident != forker->thread_id && BeganBefore(id, tid, start_ns) && SetsFutures(stack);
   };
-  const auto named = [](const std::string& name, pid_t tid) {
-    return name.empty() ? absl::StrCat("thread ", tid) : name;
+  std::set<std::string> names;
+  const auto add = [&](const std::string& name, pid_t tid) {
+    names.insert(name.empty() ? absl::StrCat("thread ", tid) : name);
   };
   for (const auto& [tid, state] : parent->states) {
     const ThreadWait* thread = parent->ThreadInside(tid);
-    if (thread == nullptr || !stayed(state.thread_id, thread->tid, thread->start_ns, parent->locks->StackOf(state)))
-      continue;
-    return named(HolderIn(parent, *thread, false).name, thread->tid);
+    if (thread != nullptr && stayed(state.thread_id, thread->tid, thread->start_ns, parent->locks->StackOf(state)))
+      add(HolderIn(parent, *thread, false).name, thread->tid);
   }
-  if (at_fork == nullptr) return "";
-  for (const HazardThread& thread : at_fork->seen->threads) {
-    if (stayed(thread.ident, thread.tid, thread.start_ns, thread.stack)) return named(thread.name, thread.tid);
+  if (names.empty() && at_fork != nullptr && IsClose(*at_fork)) {
+    for (const HazardThread& thread : at_fork->seen->threads) {
+      if (stayed(thread.ident, thread.tid, thread.start_ns, thread.stack)) add(thread.name, thread.tid);
+    }
   }
-  return "";
+  return {names.begin(), names.end()};
 }
 
 }  // namespace cowprof

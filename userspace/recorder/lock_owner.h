@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "model/facts/fork_hazard.h"
@@ -32,8 +33,9 @@ void FindImporter(OpenedProcess* child, OpenedProcess* parent, const ForkSnapsho
 // How many native threads of the parent that began in the file `module` stayed there at the fork.
 size_t LeftBehind(const ProcFs& proc, const OpenedProcess& child, const OpenedProcess& parent,
                   const ForkSnapshot* at_fork, absl::string_view module);
-// The name of a thread of the parent that sets results of Futures, and stayed there at the fork. "": none is known.
-std::string SetterOfFutures(const OpenedProcess& child, OpenedProcess* parent, const ForkSnapshot* at_fork);
+// The names of the parent's threads that set results of Futures, and stayed there at the fork; sorted.
+std::vector<std::string> SettersOfFutures(const OpenedProcess& child, OpenedProcess* parent,
+                                          const ForkSnapshot* at_fork);
 
 }  // namespace cowprof
 

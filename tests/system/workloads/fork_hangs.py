@@ -381,6 +381,14 @@ def serves_until_killed():
     return lambda: threading.Event().wait()
 
 
+def non_daemon():
+    """The end of a program whose own thread serves until the process is killed."""
+    def child():
+        threading.Thread(target=threading.Event().wait).start()
+        threading._shutdown()
+    return child
+
+
 def result_of_server():
     """The main thread waits for the result of a thread that serves until the process is killed."""
     def child():

@@ -1,6 +1,7 @@
-/* Forked children of native code that hang: fork_hangs_native mutex|rwlock|openmp|join|twice, and others: free|served|shares.
+/* Forked children of native code that hang: fork_hangs_native mutex|rwlock|openmp|join|twice, and others:
+ * free|served|shares|held.
  * Says what fork_hangs.py says; the watchdog decides. `served` has a team of its own that is idle, and waits until it is
- * killed. `shares` has the memory of its parent, which could release the mutex. */
+ * killed. `shares` has the memory of its parent, which could release the mutex. `held` got the mutex by the fork and releases it. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
@@ -58,9 +59,13 @@ static void in_child(const char *kind) {
     pthread_rwlock_rdlock(&rwlock);
     return;
   }
-  if (strcmp(kind, "join") == 0) {
+  if (strcmp(kind, "join") == 0 || strcmp(kind, "held") == 0) {
     pthread_t thread;
     pthread_create(&thread, NULL, take, NULL);
+    if (strcmp(kind, "held") == 0) {
+      sleep(30);
+      pthread_mutex_unlock(&mutex);
+    }
     pthread_join(thread, NULL);
     return;
   }
@@ -75,6 +80,8 @@ int main(int argc, char **argv) {
   pthread_barrier_init(&taken, NULL, 2);
   if (strcmp(kind, "openmp") == 0) {
     region();
+  } else if (strcmp(kind, "held") == 0) {
+    pthread_mutex_lock(&mutex);
   } else if (strcmp(kind, "twice") != 0 && strcmp(kind, "free") != 0 && strcmp(kind, "served") != 0) {
     pthread_t holder;
     pthread_create(&holder, NULL, hold, NULL);

@@ -98,8 +98,7 @@ struct WaitingProcess {
   bool from_forkserver = false;  // its parent is multiprocessing's forkserver
   bool may_be_told = false;      // it catches signals whose handler could release something: any but SIGINT and faults
   std::vector<WaitingThread> threads;
-  // The name of a thread that stayed in the parent at the fork and sets results of Futures; "": none is known.
-  std::string sets_futures;
+  std::vector<std::string> set_futures;  // names of threads that stayed in the parent and set results of Futures
   std::vector<WaitForChildren> victims;  // what its parent, or that of its forkserver, waits for meanwhile
 };
 

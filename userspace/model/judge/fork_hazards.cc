@@ -159,16 +159,20 @@ void AddOpenCv(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
                                "on the thread that calls it."}});
 }
 
-// Libraries that warn of a fork themselves, or whose documentation does, by a part of the name of the file that their
-// threads run in.
+// Libraries that warn of a fork themselves, or by their documentation, by a part of the name of the file that their
+// threads run in. gRPC's: doc/fork_support.md.
 void AddNative(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
+  static constexpr char kGrpc[] =
+      "by its documentation gRPC can be forked only with GRPC_ENABLE_FORK_SUPPORT=true and GRPC_POLL_STRATEGY=poll; "
+      "without them ";
+  static constexpr char kLance[] = "Lance does not support fork, by its own documentation; ";
   constexpr struct {
     absl::string_view file, library;
-    bool warns = true;  // of a hang
-  } kLibraries[] = {{"polars", "polars"},        {"jaxlib", "JAX"},         {"libjax", "JAX"},
-                    {"xla_extension", "JAX"},    {"cygrpc", "gRPC", false}, {"lance.abi3", "Lance", false},
-                    {"_lancedb", "Lance", false}};
-  for (const auto& [file, library, warns] : kLibraries) {
+    const char* documented = nullptr;  // null: it warns itself
+  } kLibraries[] = {{"polars", "polars"},         {"jaxlib", "JAX"},         {"libjax", "JAX"},
+                    {"xla_extension", "JAX"},     {"cygrpc", "gRPC", kGrpc}, {"lance.abi3", "Lance", kLance},
+                    {"_lancedb", "Lance", kLance}};
+  for (const auto& [file, library, documented] : kLibraries) {
     const auto threads = absl::c_count_if(seen.threads, [&, part = file](const HazardThread& thread) {
       return !thread.python && absl::StrContains(thread.module, part);
     });
@@ -177,8 +181,7 @@ void AddNative(const ForkHazardSeen& seen, std::vector<Hazard>* found) {
         {.kind = HazardKind::kNative,
          .confidence = 0.5,
          .what = absl::StrCat(Plural(threads, "thread"), " of ", library),
-         .effect = absl::StrCat(warns ? absl::StrCat("as ", library, " itself warns, ")
-                                      : absl::StrCat(library, " does not support fork, by its own documentation; "),
+         .effect = absl::StrCat(documented != nullptr ? documented : absl::StrCat("as ", library, " itself warns, "),
                                 "a forked child that uses it may wait for ever"),
          .advice = {absl::StrCat("Fork before the first use of ", library, ", or leave it to the parent.")}});
   }

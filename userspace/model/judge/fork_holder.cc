@@ -13,8 +13,6 @@ namespace {
 constexpr absl::Duration kClose = absl::Seconds(1);
 constexpr pid_t kMostInTick = 1000;  // processes and threads; a larger distance means that the numbers began anew
 
-bool IsClose(const ForkSnapshot& snapshot) { return absl::AbsDuration(snapshot.offset) < kClose; }
-
 template <typename Is>
 const HazardThread* FindThread(const ForkSnapshot& snapshot, Is is) {
   const auto found = absl::c_find_if(snapshot.seen->threads, is);
@@ -29,6 +27,8 @@ const HazardThread* ThreadOfLock(const ForkSnapshot& snapshot, Is is) {
 }
 
 }  // namespace
+
+bool IsClose(const ForkSnapshot& snapshot) { return absl::AbsDuration(snapshot.offset) < kClose; }
 
 bool BeganBefore(const ProcessId& child, pid_t tid, uint64_t start_ns) {
   if (start_ns != child.start_ns) return start_ns != 0 && start_ns < child.start_ns;

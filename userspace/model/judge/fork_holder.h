@@ -20,6 +20,9 @@ namespace cowprof {
 // the kernel gave the lower number first.
 bool BeganBefore(const ProcessId& child, pid_t tid, uint64_t start_ns);
 
+// Whether the look was so close to the fork that what threads did then tells something.
+bool IsClose(const ForkSnapshot& snapshot);
+
 // Null: no such thread, or it began after the fork: glibc gives the ident of a thread that has ended to the next one.
 const HazardThread* ThreadByIdent(const ForkSnapshot& snapshot, uint64_t ident, const ProcessId& child);
 const HazardThread* ThreadByTid(const ForkSnapshot& snapshot, pid_t tid_inside, const ProcessId& child);

@@ -7,6 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "model/format.h"
 #include "model/judge/fork_hazards.h"
@@ -102,9 +103,10 @@ std::string FixOf(HangKind kind, const WaitingThread& thread, bool from_forkserv
                  : "don't enter a parallel region before the fork, or set OMP_NUM_THREADS=1 for the parent; or start "
                    "workers by spawn or forkserver";
     case HangKind::kImportLock:
-      return thread.awaited.detail.empty()
-                 ? "import it before the fork, in the thread that forks"
-                 : absl::StrCat("import ", thread.awaited.detail, " before the fork, in the thread that forks");
+      return absl::StrCat("import ", thread.awaited.detail.empty() ? "it" : thread.awaited.detail,
+                          from_forkserver ? " before any thread is started, in a module that the forkserver imports "
+                                            "(set_forkserver_preload(), or the main module)"
+                                          : " before the fork, in the thread that forks");
     case HangKind::kFileBuffer:
       return "start the workers before the threads that write to this file, or open the file anew in the worker; or "
              "start workers by spawn or forkserver";
@@ -249,8 +251,43 @@ std::optional<Hang> JudgeStuck(const WaitingProcess& process, const WaitingThrea
   return hang;
 }
 
-// It waits in Future.result() or the like, and no thread of its process could set the result: none but helpers of
-// multiprocessing runs Python. What is meant to wait until it is ended does not wait for a result.
+// Without those of the parent, which multiprocessing forked below.
+std::vector<Frame> FramesSinceFork(const std::vector<Frame>& stack) {
+  const auto fork = absl::c_find_if(
+      stack, [](const Frame& frame) { return EndsInFile(frame.file, "/multiprocessing/popen_fork.py"); });
+  return {stack.begin(), fork};
+}
+
+// Nobody is left to notify the one that would go on. With an object of its own a process may be meant to wait until
+// it is ended; one at the same address in the parent may be another, made after the fork by both: not by_fork.
+std::optional<Hang> JudgeNotification(const WaitingProcess& process, const WaitingThread& thread) {
+  const bool future = WaitsForFuture(process, thread);
+  if (!future && !thread.awaited.in_parent) return std::nullopt;
+  Hang hang = HangOf(process, thread);
+  hang.what = future ? "the result of a Future that no thread of this process will ever set"
+                     : absl::StrCat(NounOf(thread.awaited), " that no thread of this process will ever send");
+  // A loop that waits for itself would also do so without a fork.
+  hang.by_fork = future && !process.set_futures.empty() && !SetsFutures(FramesSinceFork(thread.stack));
+  if (!hang.by_fork && thread.awaited.in_parent) {
+    absl::StrAppend(&hang.what, "; the object may be the parent's, whose threads don't exist here");
+    hang.fix =
+        "if it is the parent's: start the thread that notifies in the worker, or use multiprocessing's Event, Condition "
+        "or Queue";
+  }
+  if (!hang.by_fork) return hang;
+  const std::string names = absl::StrJoin(process.set_futures, ", ");
+  if (process.set_futures.size() == 1)
+    absl::StrAppend(&hang.what, "; a thread that sets such results, ", names, ", stayed in the parent at the fork");
+  else
+    absl::StrAppend(&hang.what, "; the threads that set such results (", names, ") stayed in the parent at the fork");
+  hang.fix =
+      absl::StrCat("in the worker, make anew the client, file system, event loop or executor that the thread works for",
+                   process.from_forkserver ? "" : ", or start workers by spawn or forkserver");
+  return hang;
+}
+
+}  // namespace
+
 bool WaitsForFuture(const WaitingProcess& process, const WaitingThread& thread) {
   const auto frame =
       absl::c_find_if(thread.stack, [](const Frame& one) { return !EndsInFile(one.file, "/threading.py"); });
@@ -261,36 +298,6 @@ bool WaitsForFuture(const WaitingProcess& process, const WaitingThread& thread) 
            return other.wait.tid == thread.wait.tid || other.stack.empty() || RunsOnlyHelperCode(other.stack);
          });
 }
-
-// Nobody is left to notify the one that would go on. With an object of its own a process may be meant to wait until
-// it is ended; one at the same address in the parent may be another, made after the fork by both: not by_fork.
-std::optional<Hang> JudgeNotification(const WaitingProcess& process, const WaitingThread& thread) {
-  const bool future = WaitsForFuture(process, thread);
-  if (!future && !thread.awaited.in_parent) return std::nullopt;
-  Hang hang = HangOf(process, thread);
-  if (!future) {
-    hang.what =
-        absl::StrCat(NounOf(thread.awaited),
-                     " that no thread of this process will ever send; the object may be the parent's, whose threads "
-                     "don't exist here");
-    hang.fix =
-        "if it is the parent's: start the thread that notifies in the worker, or use multiprocessing's Event, Condition "
-        "or Queue";
-    return hang;
-  }
-  hang.what = "the result of a Future that no thread of this process will ever set";
-  // A loop that waits for itself would also do so without a fork.
-  hang.by_fork = !process.sets_futures.empty() && !SetsFutures(thread.stack);
-  if (!hang.by_fork) return hang;
-  absl::StrAppend(&hang.what, "; a thread that sets such results, ", process.sets_futures,
-                  ", stayed in the parent at the fork");
-  hang.fix =
-      absl::StrCat("in the worker, make anew the client, file system, event loop or executor that the thread works for",
-                   process.from_forkserver ? "" : ", or start workers by spawn or forkserver");
-  return hang;
-}
-
-}  // namespace
 
 StillWaits CompareLooks(absl::Span<const ThreadWait> before, absl::Span<const ThreadWait> now) {
   StillWaits still;
@@ -320,9 +327,10 @@ std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingP
       hang.by_fork = !missing;
       Explain(process, thread, &hang);
       hangs.push_back(std::move(hang));
-    } else if (stuck && suspects != nullptr && JudgeStuck(process, thread)) {
-      suspects->push_back(HangOf(process, thread));
-      suspects->back().what = NounOf(thread.awaited);
+    } else if (stuck && suspects != nullptr) {
+      std::optional<Hang> hang = JudgeStuck(process, thread);
+      if (hang && hang->kind != HangKind::kDeadlock) hang->what = NounOf(thread.awaited);
+      if (hang) suspects->push_back(*std::move(hang));
     }
   }
   if (!hangs.empty() || !stuck || !process.forked || process.may_be_told) return hangs;

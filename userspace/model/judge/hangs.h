@@ -21,6 +21,10 @@ namespace cowprof {
 std::vector<Hang> JudgeWaits(absl::Span<const ThreadWait> before, const WaitingProcess& process,
                              std::vector<Hang>* suspects = nullptr);
 
+// Whether it waits in Future.result() or the like, and no thread of its process could set the result: none but helpers
+// of multiprocessing runs Python. What is meant to wait until it is ended does not wait for a result.
+bool WaitsForFuture(const WaitingProcess& process, const WaitingThread& thread);
+
 // Whether rule 1 may still apply: worth a closer look. Rule 2 may, too, where only `any` is true.
 struct StillWaits {
   bool all = false, any = false;

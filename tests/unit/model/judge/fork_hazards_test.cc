@@ -167,8 +167,10 @@ TEST_CASE("fork-hazard: an import, CUDA, OpenCV's pool, threads that merely exis
                         "1 thread of polars: as polars itself warns, a forked child that uses it may wait for ever."));
   CHECK(absl::StrContains(
       HazardIn(Forking(Seen({Native(1001, "cygrpc.cpython-311-x86_64-linux-gnu.so")}))).summary,
-      "1 thread of gRPC: gRPC does not support fork, by its own documentation; a forked child that uses it may wait "
-      "for ever."));
+      "1 thread of gRPC: by its documentation gRPC can be forked only with GRPC_ENABLE_FORK_SUPPORT=true and "
+      "GRPC_POLL_STRATEGY=poll; without them a forked child that uses it may wait for ever."));
+  CHECK(absl::StrContains(HazardIn(Forking(Seen({Native(1001, "lance.abi3.so")}))).summary,
+                          "1 thread of Lance: Lance does not support fork, by its own documentation; a forked child"));
   CHECK(HazardsOf(Seen({Native(1001, "lance.abi3.so")})).at(0).what == "1 thread of Lance");
   CHECK(HazardsOf(Seen({Native(1001, "_lancedb.abi3.so")})).at(0).what == "1 thread of Lance");
   CHECK(KindsOf(Seen({Native(1001, "libjax_common.so")})) == std::vector<HazardKind>{HazardKind::kNative});

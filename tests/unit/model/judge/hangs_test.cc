@@ -65,7 +65,9 @@ TEST_CASE("a forkserver's workers can't be started before its threads") {
   process.threads[0].awaited.detail = "at::parallel_for";
   CHECK(Judged(process).at(0).fix == "call torch.set_num_threads(1) first in the worker, or " + fix);
   process.threads[0] = ThreadOf(7, AwaitedKind::kImportLock);
-  CHECK(Judged(process).at(0).fix == "import it before the fork, in the thread that forks");
+  CHECK(Judged(process).at(0).fix ==
+        "import it before any thread is started, in a module that the forkserver imports (set_forkserver_preload(), or "
+        "the main module)");
 }
 
 TEST_CASE("an owner that may have ended in the process itself is missing, and not blamed on the fork") {
@@ -250,7 +252,11 @@ TEST_CASE(
   CHECK(hangs[0].what == "the result of a Future that no thread of this process will ever set");
   CHECK_FALSE(hangs[0].by_fork);
   CHECK(hangs[0].fix.empty());
-  process.sets_futures = "fsspecIO";
+  process.threads[0].awaited.in_parent = true;
+  CHECK(Judged(process).at(0).what.ends_with("; the object may be the parent's, whose threads don't exist here"));
+  CHECK(Judged(process).at(0).fix.starts_with("if it is the parent's: "));
+  process.threads[0].awaited.in_parent = false;
+  process.set_futures = {"fsspecIO"};
   hangs = Judged(process);
   REQUIRE(hangs.size() == 1);
   CHECK(hangs[0].by_fork);
@@ -258,10 +264,16 @@ TEST_CASE(
         "the result of a Future that no thread of this process will ever set; a thread that sets such results, "
         "fsspecIO, stayed in the parent at the fork");
   CHECK(hangs[0].fix.ends_with(", or start workers by spawn or forkserver"));
-  // A loop that waits for itself.
+  process.set_futures = {"asyncio_0", "fsspecIO"};
+  CHECK(Judged(process).at(0).what.ends_with(
+      "; the threads that set such results (asyncio_0, fsspecIO) stayed in the parent at the fork"));
+  // A loop that waits for itself, but not one below which multiprocessing forked.
   process.threads[0].stack.push_back({lib + "asyncio/base_events.py", "BaseEventLoop.run_forever", 607});
   CHECK_FALSE(Judged(process).at(0).by_fork);
-  process.threads[0].stack.pop_back();
+  process.threads[0].stack.insert(process.threads[0].stack.end() - 1,
+                                  {lib + "multiprocessing/popen_fork.py", "Popen._launch", 73});
+  CHECK(Judged(process).at(0).by_fork);
+  process.threads[0].stack.resize(3);
   // Another thread of Python may be meant to set it, one of multiprocessing's own is not.
   process.threads.push_back(ThreadOf(9, AwaitedKind::kLock));
   process.threads[1].awaited.kind = AwaitedKind::kJoin;
