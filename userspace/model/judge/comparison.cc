@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "model/format.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
@@ -118,8 +119,8 @@ std::string WhyNoLines(const RunFigures& run) {
 }
 
 // Which of A's remedies B has. B's program is not read: another start method shows; that the collector copies less
-// while reference counts copy as before, too; otherwise it is taken for the one that moves items out of objects. "":
-// none.
+// while reference counts copy as before, too; if those copy less, it is taken for the one that moves items out of
+// objects. "": none that shows.
 std::string RemedyIn(const RunFigures& a, const RunFigures& b) {
   if (a.start_method != b.start_method) return "spawn";
   const auto left = [&](Cause cause) {
@@ -127,6 +128,7 @@ std::string RemedyIn(const RunFigures& a, const RunFigures& b) {
     return before == 0 ? 1 : static_cast<double>(b.causes[static_cast<int>(cause)]) / before;
   };
   if (left(Cause::kGcHeader) < 0.5 && left(Cause::kRefcount) > 0.7) return "gc-freeze";
+  if (left(Cause::kRefcount) > 0.5) return "";
   for (const Remedy& remedy : a.remedies) {
     if (remedy.id == "serialise" || remedy.id == "stack-tensors") return remedy.id;
   }
@@ -197,6 +199,49 @@ std::vector<std::string> ObstaclesTo(const RunFigures& a, const RunFigures& b) {
   return out;
 }
 
+namespace {
+
+// What the recordings differ in that is no obstacle, but may be the reason.
+std::vector<std::string> NotesOn(const RunFigures& a, const RunFigures& b) {
+  std::vector<std::string> out;
+  if (a.start_method != b.start_method && a.start_method != "none" && b.start_method != "none")
+    out.push_back(absl::StrCat("A starts its workers by ", a.start_method, ", B by ", b.start_method,
+                               ": what is sent to a worker is its own, not a copy, so the peak decides."));
+  if (a.command != b.command) out.push_back(absl::StrCat("A ran ", Quoted(a.command), ", B ", Quoted(b.command), "."));
+  if (a.cpus != b.cpus)
+    out.push_back(absl::StrCat("A ran on ", Plural(a.cpus, "CPU"), ", B on ", b.cpus,
+                               ": libraries start threads, and the C library keeps memory, by their number."));
+  if (a.kernel != b.kernel)
+    out.push_back(absl::StrCat("A ran on Linux ", Printable(a.kernel), ", B on ", Printable(b.kernel), "."));
+  if (a.version != b.version)
+    out.push_back(
+        absl::StrCat("A was recorded by cowprof ", Printable(a.version), ", B by ", Printable(b.version), "."));
+  const double most_shm = std::max(a.shm_at_start, b.shm_at_start);
+  if (std::abs(a.shm_at_start - b.shm_at_start) > ToleranceOf(Figure::kShmPeak, most_shm, a.workers, a.page_bytes))
+    out.push_back(absl::StrCat("/dev/shm held ", HumanBytes(SaturatingCast(a.shm_at_start)), " when A began, ",
+                               HumanBytes(SaturatingCast(b.shm_at_start)), " when B did."));
+  for (const RunFigures* run : {&a, &b}) {
+    if (!run->ends_known)
+      out.push_back(absl::StrCat("Not all is known of how the processes of ", Printable(run->path),
+                                 " ended: one may not have ended well."));
+  }
+  return out;
+}
+
+// Whether memory moved to /dev/shm, or came there beside that of the workers: more than went from their peak.
+bool HasMoreShm(const Comparison& of, const RunFigures& a, const RunFigures& b) {
+  const FigureChange* peak = of.Find(Figure::kPrivatePeak);
+  const FigureChange* shm = of.Find(Figure::kShmPeak);
+  if (shm == nullptr || shm->verdict != Change::kWorse) return false;
+  // What others had there before is not of the program.
+  const double before = b.shm_at_start - a.shm_at_start,
+               less = peak != nullptr && peak->change ? -peak->change->best : 0;
+  const double more = shm->change->best - std::max(before, 0.0);
+  return more > ToleranceOf(Figure::kShmPeak, shm->b->mean, b.workers, b.page_bytes) && more >= std::max(less, 0.0);
+}
+
+}  // namespace
+
 Comparison Compare(absl::Span<const RunFigures> a, absl::Span<const RunFigures> b) {
   Comparison of;
   const auto add = [](const std::string& sentence, std::vector<std::string>* to) {
@@ -210,11 +255,7 @@ Comparison Compare(absl::Span<const RunFigures> a, absl::Span<const RunFigures> 
   const RunFigures& first = a[0];
   const RunFigures& second = b[0];
   const bool same_start = first.start_method == second.start_method;
-  if (!same_start && first.start_method != "none" && second.start_method != "none")
-    of.notes.push_back(absl::StrCat("A starts its workers by ", first.start_method, ", B by ", second.start_method,
-                                    ": what is sent to a worker is its own, not a copy, so the peak decides."));
-  if (first.command != second.command)
-    of.notes.push_back(absl::StrCat("A ran ", Quoted(first.command), ", B ", Quoted(second.command), "."));
+  of.notes = NotesOn(first, second);
   for (const Figure figure : kAll<Figure>) {
     FigureChange row = ChangeOf(figure, a, b);
     if (row.a || row.b) of.figures.push_back(row);
@@ -242,13 +283,9 @@ Comparison Compare(absl::Span<const RunFigures> a, absl::Span<const RunFigures> 
   const FigureChange* peak = of.Find(Figure::kPrivatePeak);
   const FigureChange* copied = of.Find(Figure::kCopied);
   if (peak != nullptr) of.verdict = peak->verdict;
-  // Memory that moved from the workers to /dev/shm, where more came than went, saved nothing.
-  const FigureChange* shm = of.Find(Figure::kShmPeak);
-  if (of.verdict == Change::kBetter && shm != nullptr && shm->verdict == Change::kWorse &&
-      shm->change->best + peak->change->best >= 0)
-    of.verdict = Change::kWorse;
   if (same_start && copied != nullptr && copied->verdict && of.verdict.value_or(Change::kSame) == Change::kSame)
     of.verdict = copied->verdict;
+  if (of.verdict && HasMoreShm(of, first, second)) of.verdict = Change::kWorse;
   of.prediction = PredictionOf(first, second, peak);
   return of;
 }

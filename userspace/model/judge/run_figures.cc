@@ -56,7 +56,7 @@ std::vector<MemberFigures> RanksOf(const RunModel& model) {
   struct Rank {
     uint64_t copied = 0;
     bool known = true, private_known = true;
-    std::map<int, uint64_t> private_of;  // by generation
+    std::vector<std::pair<absl::Duration, int64_t>> peaks;  // of its workers: there from their start to their end
   };
   std::map<uint64_t, Rank> ranks;
   for (const ProcessModel& process : model.processes) {
@@ -66,15 +66,18 @@ std::vector<MemberFigures> RanksOf(const RunModel& model) {
     rank.known &= process.counts.copies.has_value();
     rank.copied += process.counts.copies.value_or(0) * model.info.page_bytes;
     rank.private_known &= process.peak_private_bytes.has_value();
-    rank.private_of[process.generation] += process.peak_private_bytes.value_or(0);
+    const int64_t peak = process.peak_private_bytes.value_or(0);
+    rank.peaks.emplace_back(process.started, peak);
+    if (process.ended) rank.peaks.emplace_back(*process.ended, -peak);
   }
   std::vector<MemberFigures> rows;
-  for (const auto& [number, rank] : ranks) {
+  for (auto& [number, rank] : ranks) {
     MemberFigures row = {.label = absl::StrCat("rank ", number)};
     if (rank.known) row.copied = rank.copied;
-    for (const auto& [generation, bytes] : rank.private_of) {
-      if (rank.private_known) row.private_peak = std::max(row.private_peak.value_or(0), bytes);
-    }
+    absl::c_sort(rank.peaks);  // who ended leaves before another comes
+    int64_t sum = 0, most = 0;
+    for (const auto& [t, bytes] : rank.peaks) most = std::max(most, sum += bytes);
+    if (rank.private_known) row.private_peak = most;
     rows.push_back(row);
   }
   return rows;
@@ -140,13 +143,19 @@ RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& fi
       .path = path,
       .command = model.info.command,
       .complete = complete,
-      .from_start = absl::c_none_of(
-          model.processes,
-          [](const ProcessModel& process) { return process.is_worker() && process.before_attach_bytes; }),
+      .from_start = absl::c_none_of(model.processes,
+                                    [](const ProcessModel& process) {
+                                      const bool unread =
+                                          process.origin == Origin::kFoundAtAttach && !process.peak_private_bytes;
+                                      return process.is_worker() && (process.before_attach_bytes || unread);
+                                    }),
       .to_end = target != nullptr && target->ended,
       .death = DeathIn(model, findings),
       .exactness = model.info.exactness,
       .rung = model.info.rung,
+      .version = model.info.version,
+      .kernel = model.info.kernel,
+      .cpus = model.info.cpus,
       .start_method = StartMethodOf(model),
       .workers = slots.configured ? *slots.configured * std::max<uint64_t>(slots.ranks, 1) : model.most_living_workers,
       .ranks = slots.ranks,
@@ -171,7 +180,10 @@ RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& fi
     of.ends_known &= !process.ended || process.exit;
     if (of.python_problem.empty()) of.python_problem = process.python_problem;
   }
-  if (target != nullptr) of.python = target->python.substr(0, target->python.rfind('.'));
+  const auto worker = absl::c_find_if(
+      model.processes, [](const ProcessModel& process) { return process.is_worker() && !process.python.empty(); });
+  const ProcessModel* const with_python = worker != model.processes.end() ? &*worker : target;
+  if (with_python != nullptr) of.python = with_python->python.substr(0, with_python->python.rfind('.'));
   const auto set = [&](Figure figure, double value) { of.figures[static_cast<size_t>(figure)] = value; };
   if (workers.copies_known) {
     const double copied = static_cast<double>(workers.copies) * page_bytes;
@@ -179,11 +191,17 @@ RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& fi
     if (of.batches.value_or(0) > 0) set(Figure::kCopiedPerBatch, copied / *of.batches);
     if (model.info.copy_ns > 0) set(Figure::kCopyTime, workers.copies * model.info.copy_ns / 1e9);
   }
-  if (model.workers_peak.bytes > 0) set(Figure::kPrivatePeak, model.workers_peak.bytes);
+  // One that came and went between two samples is in no sum, but its own peak may be known.
+  uint64_t peak = model.workers_peak.bytes;
+  for (const MemberFigures& member : of.workers_apart) peak = std::max(peak, member.private_peak.value_or(0));
+  if (peak > 0) set(Figure::kPrivatePeak, peak);
   if (!findings.forecast.ended && findings.forecast.plateau_bytes)
     set(Figure::kPlateau, findings.forecast.plateau_bytes->best);
   for (const LimitModel& limit : model.limits) {
     if (limit.now.kind == LimitKind::kShm) set(Figure::kShmPeak, limit.peak);
+  }
+  for (const LimitSample& limit : model.info.limits) {
+    if (limit.kind == LimitKind::kShm) of.shm_at_start = limit.used;
   }
   of.lines = PartsOf(findings.of_workers.by_line, findings.of_workers.blame, page_bytes);
   of.types = PartsOf(findings.of_workers.by_type, findings.of_workers.blame, page_bytes);

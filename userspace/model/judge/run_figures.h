@@ -46,7 +46,7 @@ using CopiedParts = std::map<PartName, CopiedPart>;
 struct MemberFigures {
   std::string label;  // "worker 1 of rank 0 (4242)", "rank 0"
   Count copied;
-  Count private_peak;  // of a rank: sum over the generation of workers that had most
+  Count private_peak;  // of a rank: the most that the peaks of its workers that lived at one time sum up to
 };
 
 struct RunFigures {
@@ -57,7 +57,9 @@ struct RunFigures {
   std::string death;        // of the target or a worker: "worker 4242 was killed by SIGKILL"; "": all ended well
   Exactness exactness = Exactness::kUnavailable;
   std::string rung;
-  std::string python;           // "3.13"; "": none
+  std::string version, kernel;  // of cowprof; uname -r
+  int cpus = 0;
+  std::string python;           // of the workers, else of the target: "3.13"; "": none
   std::string start_method;     // "fork", "spawn", "forkserver"; "none": no worker
   uint64_t workers = 0;         // of all ranks: configured or, where that is not known, that lived at once
   uint64_t ranks = 0;           // 0: no launcher
@@ -68,6 +70,7 @@ struct RunFigures {
   uint64_t page_bytes = 4096;
   Losses losses;
   std::array<std::optional<double>, kCountOf<Figure>> figures;
+  double shm_at_start = 0;  // bytes, whoever's
   std::vector<MemberFigures> workers_apart, ranks_apart;
   std::vector<LimitModel> limits;
   CopiedParts lines, types;

@@ -20,6 +20,12 @@ std::string Blamed(const BoundResult& one) {
                       ")");
 }
 
+// "": it was recorded to its end.
+std::string WentOnText(const RunFigures& run) {
+  if (!run.complete || run.to_end) return "";
+  return absl::StrCat(" (the program went on after these ", HumanDuration(run.duration), ")");
+}
+
 }  // namespace
 
 std::string CheckSentence(const CheckResult& check) {
@@ -43,7 +49,7 @@ std::string CheckText(const RunFigures& run, const CheckResult& check) {
     absl::StrAppendFormat(&out, "  %-9s  %s\n", NameOf(one.outcome), one.sentence);
     if (one.culprit) absl::StrAppend(&out, "             ", Blamed(one), "\n");
   }
-  return absl::StrCat(out, "  recording: ", Printable(run.path), "\n");
+  return absl::StrCat(out, "  recording: ", Printable(run.path), WentOnText(run), "\n");
 }
 
 std::string CheckMarkdown(const RunFigures& run, const CheckResult& check) {
@@ -53,7 +59,8 @@ std::string CheckMarkdown(const RunFigures& run, const CheckResult& check) {
     absl::StrAppend(&out, "| ", NameOf(one.outcome), " | ", MarkdownCell(one.sentence), " | ",
                     MarkdownCell(Blamed(one)), " |\n");
   }
-  return absl::StrCat(out, "\nRecording: ", MarkdownCell(run.path), ". ", MarkdownCell(run.sentence), "\n");
+  return absl::StrCat(out, "\nRecording: ", MarkdownCell(run.path), WentOnText(run), ". ", MarkdownCell(run.sentence),
+                      "\n");
 }
 
 std::string CheckGithub(const CheckResult& check) {

@@ -63,9 +63,12 @@ std::string DiffGithub(const Diff& diff) {
   for (const PartChange& line : of.lines) {
     if (std::count(out.begin(), out.end(), '\n') >= static_cast<ptrdiff_t>(kMostAnnotations)) break;
     if (!line.certain() || line.b <= line.a || line.numbers_b.empty()) continue;
-    absl::StrAppend(&out, Annotation("error", line.name.file, line.numbers_b[0],
-                                     absl::StrCat(sentence, " This line copies ",
-                                                  AmountText(Figure::kCopied, line.b - line.a), " more.")));
+    const std::string copies = line.numbers_b.size() == 1
+                                   ? " This line copies about "
+                                   : absl::StrCat(" Lines ", absl::StrJoin(line.numbers_b, ", "), " copy about ");
+    absl::StrAppend(&out,
+                    Annotation("error", line.name.file, line.numbers_b[0],
+                               absl::StrCat(sentence, copies, AmountText(Figure::kCopied, line.b - line.a), " more.")));
   }
   return out.empty() ? Annotation("error", "", 0, sentence) : out;
 }

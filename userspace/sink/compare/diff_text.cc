@@ -19,8 +19,9 @@ constexpr size_t kMostParts = 8;
 std::string Clause(const FigureChange& row, const char* verb, const char* what) {
   const double change = row.change->best;
   if (row.verdict == Change::kSame) return absl::StrCat(verb, " as much", what);
-  return absl::StrCat(verb, " ", AmountText(row.figure, std::abs(change)), change < 0 ? " less" : " more", what, " ",
-                      PercentText(row.a->mean, change));
+  const std::string percent = PercentText(row.a->mean, change);
+  return absl::StrCat(verb, " ", AmountText(row.figure, std::abs(change)), change < 0 ? " less" : " more", what,
+                      percent.empty() ? "" : " ", percent);
 }
 
 std::string PartsText(const char* title, const std::vector<PartChange>& parts) {

@@ -55,6 +55,33 @@ TEST_CASE("memory that moved to /dev/shm saved nothing", "[comparison]") {
   CHECK(Compare({a}, {b}).verdict == Change::kBetter);
   b.figures[static_cast<size_t>(Figure::kShmPeak)] = 600 * kMiB;
   CHECK(Compare({a}, {b}).verdict == Change::kWorse);
+  // It also counts where the workers take as much as before, or copy less.
+  for (const double copied : {500 * kMiB, 100 * kMiB}) {
+    RunFigures same = Recording("b", copied, 520 * kMiB);
+    same.figures[static_cast<size_t>(Figure::kShmPeak)] = 600 * kMiB;
+    CHECK(Compare({a}, {same}).verdict == Change::kWorse);
+    // What was there before is not the program's.
+    same.shm_at_start = 599 * kMiB;
+    CHECK(Compare({a}, {same}).verdict == (copied < 500 * kMiB ? Change::kBetter : Change::kSame));
+    CHECK(Compare({a}, {same}).notes ==
+          std::vector<std::string>{"/dev/shm held 0 B when A began, 599.0 MiB when B did."});
+  }
+  a.figures[static_cast<size_t>(Figure::kShmPeak)] = 0;
+  CHECK_THAT(DiffSentence({{a}, {b}, Compare({a}, {b})}), Catch::EndsWith("/dev/shm holds 600.0 MiB more."));
+}
+
+TEST_CASE("what may be the reason of a difference is a note", "[comparison]") {
+  RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB), b = a;
+  a.version = b.version = "0.1";
+  a.kernel = "6.1", b.kernel = "6.18";
+  a.cpus = 8, b.cpus = 64;
+  b.path = "b";
+  b.ends_known = false;
+  CHECK(Compare({a}, {b}).notes ==
+        std::vector<std::string>{
+            "A ran on 8 CPUs, B on 64: libraries start threads, and the C library keeps memory, by their number.",
+            "A ran on Linux 6.1, B on 6.18.",
+            "Not all is known of how the processes of b ended: one may not have ended well."});
 }
 
 TEST_CASE("copies of different start methods are not compared", "[comparison]") {
@@ -213,11 +240,14 @@ TEST_CASE("the prediction is that of the remedy that shows", "[comparison]") {
   a.causes[static_cast<int>(Cause::kRefcount)] = 100'000;
   a.causes[static_cast<int>(Cause::kGcHeader)] = 25'000;
   b.causes = a.causes;
+  CHECK_FALSE(Compare({a}, {b}).prediction);  // nothing shows that B has any of them
+  b.causes[static_cast<int>(Cause::kRefcount)] = 20'000;
   const auto prediction = [&] { return Compare({a}, {b}).prediction; };
   REQUIRE(prediction());
   CHECK(prediction()->remedy == "serialise");
   CHECK(prediction()->measured == 400 * kMiB);
   CHECK(prediction()->holds());
+  b.causes[static_cast<int>(Cause::kRefcount)] = 100'000;
   b.causes[static_cast<int>(Cause::kGcHeader)] = 100;
   CHECK(prediction()->remedy == "gc-freeze");
   CHECK_FALSE(prediction()->holds());
@@ -249,6 +279,8 @@ TEST_CASE("a side without a figure leaves it unknown, never the same", "[compari
 TEST_CASE("the page of two recordings says what diff says of them, and of the two swapped", "[comparison]") {
   RunFigures a = Recording("a.json", 500 * kMiB, 520 * kMiB), b = Recording("b.json", 30 * kMiB, 50 * kMiB);
   a.remedies = {{.id = "serialise", .saves = Estimate{300 * kMiB, 380 * kMiB, 410 * kMiB}}};
+  a.causes[static_cast<int>(Cause::kRefcount)] = 120'000;
+  b.causes[static_cast<int>(Cause::kRefcount)] = 5'000;
   b.command = "python3 fixed.py";
   b.without = {"stacks"};
   const Diff diff = {{a}, {b}, Compare({a}, {b})}, back = {{b}, {a}, Compare({b}, {a})};
