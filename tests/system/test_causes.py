@@ -3,6 +3,7 @@
 By default the distribution's Python plants every scenario and the other versions four; with --slow every version plants all.
 `python3 tests/system/planted.py --matrix` prints the same as a table.
 """
+import json
 import math
 
 import pytest
@@ -114,3 +115,14 @@ def test_regions_are_arenas_and_sum_to_the_copied_pages(tmp_path):
     assert abs(copied - run.report["totals"]["copies"]) <= 0.02 * copied
     assert sum(row["copied_pages"] for row in arenas) >= 0.9 * copied
     assert len(arenas) > 10 and all(row["copied_pages"] <= 260 and row["pages"] <= 256 for row in arenas[:10])
+
+
+def test_copies_in_a_heap_that_grew_after_the_first_look_lie_in_it(tmp_path):
+    path = tmp_path / "run.json"
+    harness.run_cowprof("--output", path, "--quiet", "--", harness.PYTHON, planted.WORKLOAD.with_name("growing_heap.py"))
+    report = json.loads(harness.run_cowprof("report", path, "--json").stdout)
+    heap, = [row for row in report["by_region"] if row["kind"] == "heap"]
+    assert heap["bytes"] >= 150 << 20
+    half = 300_000 * 634 // 4096 // 2  # pages that the worker read, with malloc's heads
+    assert 0.8 * half <= heap["copied_pages"] <= 1.3 * half
+    assert heap["share"] >= 0.9

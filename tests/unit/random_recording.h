@@ -311,6 +311,7 @@ class RandomRecording {
       sample->new_regions.push_back({Int(0, next_index_ - 1), {Any<RegionKind>(), Name(), start, start + Number()}});
     }
     regions_ += sample->new_regions.size();
+    if (regions_ > 0 && Chance(0.5)) sample->grown_regions.push_back({Int(0, regions_ - 1), Number()});
     for (int i = regions_ > 0 ? Int(0, 3) : 0; i > 0; --i) {
       sample->regions.push_back(
           {Int(0, next_index_ - 1), Int(0, regions_ - 1), Number(), Number(), Number(), Number(), Number()});

@@ -31,7 +31,15 @@ std::shared_ptr<const std::vector<AddressRange>> AddressSpaces::RangesOf(int own
   space.looked = t;
   for (size_t i = space.numbers.size(); i < space.known.size() && next_number_ < most_regions_; ++i) {
     space.numbers.push_back(next_number_++);
+    space.told_ends.push_back(space.known[i].end);
     new_regions_.push_back({owner, space.known[i]});
+  }
+  // A process that was forked from it may have one that is smaller: they never shrink.
+  for (size_t i = 0; i < space.numbers.size(); ++i) {
+    const Region& region = space.known[i];
+    if (region.end <= space.told_ends[i]) continue;
+    space.told_ends[i] = region.end;
+    grown_regions_.push_back({space.numbers[i], region.end - region.start});
   }
   return space.ranges;
 }
@@ -89,6 +97,7 @@ void AddressSpaces::Add(int owner, int index, const FinishedSweep& sweep) {
 
 void AddressSpaces::Take(Sample* sample) {
   sample->new_regions = std::exchange(new_regions_, {});
+  sample->grown_regions = std::exchange(grown_regions_, {});
   sample->regions = std::exchange(changed_, {});
   sample->heads = std::exchange(heads_, {});
   if (next_number_ < most_regions_ || std::exchange(told_full_, true)) return;

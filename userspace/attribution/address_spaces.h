@@ -38,7 +38,7 @@ class AddressSpaces {
   void LookForHeads(int owner, pid_t pid, const HeadLayout& layout, const TypeLookup& types);
   // Adds what a sweep of the process `index`, which has the address space of `owner`, found.
   void Add(int owner, int index, const FinishedSweep& sweep);
-  // New regions and changed counts since the last call; once, a note that there are too many regions.
+  // New regions, those that grew, and changed counts since the last call; once, a note that there are too many regions.
   void Take(Sample* sample);
   // No process has the address space of `owner` any more, or `owner` has another one since.
   void ForgetSpace(int owner) { spaces_.erase(owner); }
@@ -47,8 +47,9 @@ class AddressSpaces {
 
  private:
   struct Space {
-    std::vector<Region> known;  // by the number that the sweep has
-    std::vector<int> numbers;   // their numbers in the recording; of the first ones, if there are too many
+    std::vector<Region> known;        // by the number that the sweep has
+    std::vector<int> numbers;         // their numbers in the recording; of the first ones, if there are too many
+    std::vector<uint64_t> told_ends;  // of these, the end that was told last
     std::shared_ptr<const std::vector<AddressRange>> ranges;
     absl::Duration looked;
     std::vector<uint64_t> looked_bytes;  // of each of `known`: its size when heads were last looked for
@@ -60,6 +61,7 @@ class AddressSpaces {
   bool told_full_ = false;
   absl::flat_hash_map<int, Space> spaces_;  // by owner
   std::vector<NumberedRegion> new_regions_;
+  std::vector<GrownRegion> grown_regions_;
   std::vector<RegionCount> changed_;
   std::vector<RegionHeads> heads_;
   absl::flat_hash_map<int, absl::flat_hash_map<int, RegionCount>> counts_;  // by process and region, as last reported

@@ -108,6 +108,8 @@ void Join(const Sample& latest, Sample* sample) {
   Replace(
       latest.regions, [](const auto& row) { return std::pair(row.index, row.region); }, &sample->regions);
   Replace(
+      latest.grown_regions, [](const auto& row) { return row.region; }, &sample->grown_regions);
+  Replace(
       latest.heads, [](const auto& row) { return row.region; }, &sample->heads);
   Append(latest.pages, &sample->pages);
   if (latest.cause_evidence) sample->cause_evidence = latest.cause_evidence;

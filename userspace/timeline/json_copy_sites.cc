@@ -128,18 +128,25 @@ void EncodeCopySites(const Sample& sample, CopySiteNumbers* numbers, std::string
     regions.push_back({count.index, count.region, count.private_pages, count.shared_pages, count.diverged_pages,
                        count.same_pages, count.new_pages});
   }
-  Json heads = Json::array();
+  Json grown_regions = Json::array(), heads = Json::array();
+  for (const GrownRegion& grown : sample.grown_regions) grown_regions.push_back({grown.region, grown.bytes});
   for (const RegionHeads& row : sample.heads) heads.push_back({row.region, row.pages, row.with_heads, row.heads});
   for (const ProcessSample& process : sample.processes) {
     if (const auto& v = process.verify)
       verify.push_back(
           {process.index, v->pages, v->identical, v->refcount_only, v->gc_header_only, v->hash_only, v->data});
   }
-  const std::pair<const char*, const Json*> lists[] = {{"frames", &frames},         {"new_places", &new_copy_sites},
-                                                       {"places", &copy_sites},     {"new_regions", &new_regions},
-                                                       {"regions", &regions},       {"pages", &pages},
-                                                       {"verify", &verify},         {"heads", &heads},
-                                                       {"new_growth", &new_growth}, {"growth", &growth}};
+  const std::pair<const char*, const Json*> lists[] = {{"frames", &frames},
+                                                       {"new_places", &new_copy_sites},
+                                                       {"places", &copy_sites},
+                                                       {"new_regions", &new_regions},
+                                                       {"regions", &regions},
+                                                       {"pages", &pages},
+                                                       {"verify", &verify},
+                                                       {"heads", &heads},
+                                                       {"new_growth", &new_growth},
+                                                       {"growth", &growth},
+                                                       {"grown_regions", &grown_regions}};
   for (const auto& [key, list] : lists) {
     if (!list->empty()) absl::StrAppend(out, ",\"", key, "\":", Dump(*list));
   }
@@ -195,6 +202,12 @@ void DecodeCopySites(const SampleRecord& record, CopySiteNumbers* numbers, Sampl
     sample->regions.push_back(
         {static_cast<int>(*index), static_cast<int>(*region), cell(2), cell(3), cell(4), cell(5), cell(6)});
   });
+  sample->grown_regions.clear();
+  ForEachRow(record, "grown_regions", [&](const auto& row) {
+    const Count region = CountAt(row, 0), bytes = CountAt(row, 1);
+    if (!region || !bytes || *region >= static_cast<uint64_t>(numbers->regions)) return;
+    sample->grown_regions.push_back({static_cast<int>(*region), std::min(*bytes, kMostRegionBytes)});
+  });
   sample->heads.clear();
   ForEachRow(record, "heads", [&](const auto& row) {
     const Count region = CountAt(row, 0);
@@ -222,6 +235,7 @@ Json NamesOfCopySiteColumns() {
       {"new_places", {"place", "cause", "type", "module", "symbol", "frames"}},
       {"places", {"index", "place", "copies", "samples", "squares"}},
       {"new_regions", {"region", "index", "kind", "name", "start", "bytes"}},
+      {"grown_regions", {"region", "bytes"}},
       {"regions", {"index", "region", "private_pages", "shared_pages", "diverged_pages", "same_pages", "new_pages"}},
       {"pages", {"index", "cause", "first_page", "pages_and_gaps"}},
       {"verify", {"index", "pages", "identical", "refcount_only", "gc_header_only", "hash_only", "data"}},

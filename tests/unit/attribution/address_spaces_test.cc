@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "fixture_tree.h"
 
 namespace cowprof {
@@ -11,11 +12,11 @@ namespace {
 struct Setting {
   FixtureTree tree;
   AddressSpaces spaces{ProcFs(tree.root()), 4096};
+  Sample sample;  // as last taken
 
   void Map(const std::string& maps) const { tree.Write("/7/maps", maps); }
   // Starts of the regions that were numbered since the last call.
   std::vector<uint64_t> NewStarts() {
-    Sample sample;
     spaces.Take(&sample);
     std::vector<uint64_t> starts;
     for (const NumberedRegion& region : sample.new_regions) starts.push_back(region.region.start);
@@ -36,6 +37,15 @@ TEST_CASE("mappings are read again after a while, and a region that is known kee
   const auto second = setting.spaces.RangesOf(3, 7, 0, absl::Seconds(11));
   CHECK(*second == std::vector<AddressRange>{{0x400000, 0x600000, 0}, {0x800000, 0x900000, 1}});
   CHECK(setting.NewStarts() == std::vector<uint64_t>{0x800000});
+  CHECK(setting.sample.grown_regions == std::vector<GrownRegion>{{0, 0x200000}});
+  // A worker has less of it, and then the owner again what it had.
+  for (const char* end : {"00580000", "00600000"}) {
+    setting.Map(absl::StrCat("00400000-", end, " rw-p 00000000 00:00 0 [heap]\n"));
+    setting.spaces.Forked(3, absl::Seconds(20));
+    setting.spaces.RangesOf(3, 7, 0, absl::Seconds(40));
+    CHECK(setting.NewStarts().empty());
+    CHECK(setting.sample.grown_regions.empty());
+  }
 }
 
 TEST_CASE("of an address space that is forgotten nothing is kept") {

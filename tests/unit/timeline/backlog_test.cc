@@ -44,6 +44,7 @@ TEST_CASE("of cumulative rows only the latest is kept") {
                          {.index = 1, .copy_site = 10 + static_cast<int>(i)}};
     sample.growth = {{.index = 1, .site = 2, .pages = i}};
     sample.regions = {{.index = 1, .region = 2, .private_pages = i}, {.index = 2, .region = 2, .private_pages = i}};
+    sample.grown_regions = {{.region = 2, .bytes = i}};
     sample.heads = {{.region = 2, .pages = i}};
     backlog.Add(sample, {});
   }
@@ -52,6 +53,7 @@ TEST_CASE("of cumulative rows only the latest is kept") {
   CHECK(std::count(kept.copy_sites.begin(), kept.copy_sites.end(), sample.copy_sites[0]) == 1);
   CHECK(kept.growth == sample.growth);
   CHECK(kept.regions == sample.regions);
+  CHECK(kept.grown_regions == sample.grown_regions);
   CHECK(kept.heads == sample.heads);
   CHECK(kept.losses == Losses{});
 }

@@ -51,6 +51,7 @@ Sample CopySitesOf(const Sample& sample) {
           .growth = sample.growth,
           .pages = sample.pages,
           .new_regions = sample.new_regions,
+          .grown_regions = sample.grown_regions,
           .regions = sample.regions,
           .cause_evidence = sample.cause_evidence};
 }
@@ -114,10 +115,11 @@ TEST_CASE("places: the header names every column") {
                                        .growth = {{}},
                                        .pages = {{0, Cause::kData, 1, 1}},
                                        .new_regions = {{}},
+                                       .grown_regions = {{}},
                                        .regions = {{}},
                                        .heads = {{}}},
                                       &numbers));
-  REQUIRE(names.size() == 10);
+  REQUIRE(names.size() == 11);
   for (const auto& [key, columns] : names.items()) {
     INFO(key);
     REQUIRE(json[key].size() == 1);
@@ -280,6 +282,7 @@ TEST_CASE("places: regions are written and read back, whatever their contents") 
   CopySiteNumbers written, read;
   const Sample sample = {.new_regions = {{0, {RegionKind::kFile, "libtorch \"x\".so", 0x7f0000000000, 0x7f0000004000}},
                                          {3, {RegionKind::kOther, "", 0, 4096}}},
+                         .grown_regions = {{1, 8192}},
                          .regions = {{3, 1, 1, 2, 3, 4, 5}, {0, 0, 0, 0, 0, 0, 0}}};
   const std::string record = Encoded(sample, &written);
   CHECK(Decoded(record, &read) == sample);
@@ -289,6 +292,11 @@ TEST_CASE("places: regions are written and read back, whatever their contents") 
     INFO(row);
     CopySiteNumbers numbers = {.regions = 2};
     CHECK(Decoded(absl::StrCat("{\"regions\":[", row, "]}"), &numbers).regions.empty());
+  }
+  for (const char* row : {"[2,1]", "[-1,1]", "[0,-1]", "[0]", "7"}) {
+    INFO(row);
+    CopySiteNumbers numbers = {.regions = 2};
+    CHECK(Decoded(absl::StrCat("{\"grown_regions\":[", row, "]}"), &numbers).grown_regions.empty());
   }
   const Sample odd = Decoded(R"({"new_regions":[[1,-1,"moon",7,-5,1e300],[2,18446744073709551615]]})");
   REQUIRE(odd.new_regions.size() == 3);

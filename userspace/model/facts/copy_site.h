@@ -124,6 +124,13 @@ struct NumberedRegion {
   bool operator==(const NumberedRegion&) const = default;
 };
 
+// A region that has become larger than it was known to be, as the heap does while data is loaded.
+struct GrownRegion {
+  int region = 0;  // number, in order of appearance
+  uint64_t bytes = 0;
+  bool operator==(const GrownRegion&) const = default;
+};
+
 // Pages of one process in one region, as its last sweep found them; see SweepFigures.
 struct RegionCount {
   int index = 0;

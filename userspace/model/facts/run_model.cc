@@ -96,6 +96,11 @@ void AppendRegions(const Sample& sample, RunModel* model) {
     model->regions_by_start[{region.index, region.region.start}] = static_cast<int>(model->regions.size());
     model->regions.push_back(region);
   }
+  for (const GrownRegion& grown : sample.grown_regions) {
+    if (grown.region < 0 || grown.region >= static_cast<int>(model->regions.size())) continue;
+    Region& region = model->regions[grown.region].region;
+    region.end = SaturatingAdd(region.start, grown.bytes);
+  }
   for (const RegionCount& count : sample.regions) {
     const bool known = count.region >= 0 && count.region < static_cast<int>(model->regions.size());
     ProcessModel* process = Announced(count.index, model);

@@ -184,7 +184,7 @@ struct Losses {
 
 // Everything known at one tick.
 struct Sample {
-  absl::Duration t;  // since the start of the recording, on the monotonic clock
+  absl::Duration t;  // since the start of the recording, on CLOCK_BOOTTIME
   std::vector<Event> events;
   std::vector<ProcessSample> processes;  // the living ones, and once more those that ended since the last tick
   std::vector<LimitSample> limits;
@@ -197,6 +197,7 @@ struct Sample {
   std::vector<GrowthCount> growth;  // those that changed
   std::vector<PageRun> pages;
   std::vector<NumberedRegion> new_regions;
+  std::vector<GrownRegion> grown_regions;
   std::vector<RegionCount> regions;  // those that changed
   std::vector<RegionHeads> heads;
   std::optional<CauseEvidence> cause_evidence;

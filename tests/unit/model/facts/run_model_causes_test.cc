@@ -116,6 +116,17 @@ TEST_CASE("counts of places and processes that are not known are left out, those
   CHECK(model.processes[1].copy_sites.size() == 1);
 }
 
+TEST_CASE("copied pages of a region count as far as it has grown") {
+  RunModel model;
+  Append({.events = {Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked)},
+          .new_regions = {{0, {RegionKind::kHeap, "[heap]", 10 * 4096, 20 * 4096}}}},
+         &model);
+  Append({.pages = {{1, Cause::kRefcount, 15, 10}}}, &model);
+  CHECK(model.processes[1].copied_pages[0] == 5);
+  Append({.pages = {{1, Cause::kRefcount, 25, 20}}, .grown_regions = {{0, 30 * 4096}, {1, 4096}, {-1, 4096}}}, &model);
+  CHECK(model.processes[1].copied_pages[0] == 5 + 15);
+}
+
 TEST_CASE("a forked process runs its parent's Python, until it runs another program") {
   RunModel model;
   Append({.events = {Process(0, -1, Origin::kTarget), Python(0, "3.11.2")}}, &model);
