@@ -232,7 +232,7 @@ Count PrivateMemory::BeforeAttach(uint64_t page_bytes, const ProcessModel& proce
 
 void PrivateMemory::Exec(uint64_t copies) {
   anonymous_ = {.copies = copies};
-  inherited_pages_.reset();
+  inherited_pages_ = 0;
   of_files_ = {};
   forked_.reset();
   shares_.Clear();
