@@ -299,10 +299,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   const bool first = !std::exchange(swept_, true) && !last && !options_.verify;
   first_sweeps_ = first ? t + kFirstSweepsAfter : absl::InfiniteDuration();
   if (sweeper_ && !first) {
-    const auto target = std::find_if(sample.processes.begin(), sample.processes.end(),
-                                     [](const ProcessSample& row) { return row.index == 0; });
-    const uint64_t anon = target == sample.processes.end() ? 0 : target->proc.anon_pages.value_or(0);
-    pages_.AddSweeps(sweeper_->Run(processes_, *pull, *gup_copies_, request, anon), &sample);
+    pages_.AddSweeps(sweeper_->Run(processes_, *pull, *gup_copies_, request, sample.processes), &sample);
     parent_sweeps_->Run(processes_, *pull, request, &rollups_, &sample);
     AddWhatCameLater(*look, &sample);
     FindGupCopies(*look, &sample);

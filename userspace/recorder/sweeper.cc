@@ -12,6 +12,7 @@ namespace {
 constexpr absl::Duration kFullInterval = absl::Seconds(60);  // at most, between sweeps of all of a process
 constexpr uint64_t kOneInIsNew = 200;                        // pages; less is nothing new
 constexpr uint64_t kLeastFreed = 1024;                       // pages; batches come and go
+constexpr uint64_t kMuchFreed = 8192, kOneInIsMuch = 8;      // the same of others than the target
 
 // A sample of the pages is asked for where they are to be compared, and may cost more.
 SweepAllowance AllowanceOf(const SweeperOptions& options) {
@@ -34,14 +35,20 @@ Sweeper::Sweeper(ProcFs proc, const SweeperOptions& options, FaultSource* faults
       pace_(AllowanceOf(options)) {}
 
 std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& pull, const GupCopies& gup,
-                                        const PullRequest& tick, uint64_t target_anon) {
-  anon_ = target_anon;
-  most_anon_ = std::max(most_anon_, anon_);
+                                        const PullRequest& tick, absl::Span<const ProcessSample> rows) {
+  absl::flat_hash_map<int, uint64_t> anon;  // by index
+  for (const ProcessSample& row : rows) {
+    if (row.proc.anon_pages) anon[row.index] = *row.proc.anon_pages;
+  }
   for (const LivingProcess* process : processes.by_index()) {
     // A process that was there before the probes may have copied long ago: only a full sweep shows that.
     const bool seen_forked = process->origin == Origin::kForked;
-    states_.try_emplace(process->serial, State{.next_full = seen_forked ? tick.t + kFullInterval : tick.t,
-                                               .is_target = process->index == 0});
+    State& state = states_
+                       .try_emplace(process->serial, State{.next_full = seen_forked ? tick.t + kFullInterval : tick.t,
+                                                           .is_target = process->index == 0})
+                       .first->second;
+    if (const auto found = anon.find(process->index); found != anon.end()) state.anon = found->second;
+    state.most_anon = std::max(state.most_anon, state.anon);
   }
   // Which of them lost regions is not known. Those would be missed by every later sweep of single regions, too.
   if (pull.losses.regions_dropped > regions_dropped_) {
@@ -69,16 +76,16 @@ void Sweeper::NoteFound(absl::Span<const FinishedSweep> sweeps, absl::Duration t
 }
 
 // Whether pages of the target may have become its own without a fault, as when a worker ends or calls exec, or left it.
-bool Sweeper::ChangedUnseen(const Family& family) const {
+bool Sweeper::ChangedUnseen(const Family& family, const State& target) const {
   return family.count == 1 || family.count != swept_whole_.count || family.serials != swept_whole_.serials ||
          family.gup_faults >= swept_whole_.gup_faults + GupCopies::kLeast ||
-         most_anon_ - anon_ > std::max(kLeastFreed, most_anon_ / kOneInIsNew);
+         target.most_anon - target.anon > std::max(kLeastFreed, target.most_anon / kOneInIsNew);
 }
 
 // Sweeps the regions in which a process got pages of its own, if it got some since the last time; of the target, those
 // of all that share its pages. All of it where the probes saw not all that changes: after many faults of GUP, where the
-// table of regions was full, and of one that is or was a parent; of the target see ChangedUnseen(). And once in a
-// while.
+// table of regions was full, of one that is or was a parent, and of one that freed much; of the target see
+// ChangedUnseen(). And once in a while.
 void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const GupCopies& gup, const PullRequest& tick) {
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> touched;
   if (absl::StatusOr<std::vector<TouchedRegion>> regions = faults_->PullRegions(); regions.ok()) {
@@ -109,7 +116,7 @@ void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const GupC
     state.was_parent |= has_children;
     std::optional<SweepJob> job =
         PlanSweep(*process, processes.ParentInSpace(*process), own_pages, gup.FaultsOf(process->serial),
-                  state.is_target ? tick.last || ChangedUnseen(family) : state.was_parent, tick);
+                  state.is_target ? tick.last || ChangedUnseen(family, state) : state.was_parent, tick);
     if (!job) continue;
     job->has_children = state.was_parent = has_children;
     if (!job->full) {
@@ -117,7 +124,6 @@ void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const GupC
       job->regions_as_of = tick.t;
     } else if (state.is_target) {
       swept_whole_ = {family.count, family.serials, family.gup_faults, {}};
-      most_anon_ = anon_;
     }
     sweep_.Add(*std::move(job));
   }
@@ -132,6 +138,16 @@ bool Sweeper::IsDueForGup(uint64_t gup_faults, const PullRequest& tick, State* s
   return true;
 }
 
+// Memory that is given back raises no fault: what an earlier sweep found there would count on. Where much comes and
+// goes, looks at it get rarer.
+bool Sweeper::IsDueForFreed(const PullRequest& tick, State* state) const {
+  const bool much = state->most_anon - state->anon > std::max(kMuchFreed, state->most_anon / kOneInIsMuch);
+  if (state->is_target || !much || (tick.t < state->next_freed && !tick.last)) return false;
+  state->freed_gap = std::clamp(2 * state->freed_gap, options_.interval, kFullInterval);
+  state->next_freed = tick.t + state->freed_gap;
+  return true;
+}
+
 std::optional<SweepJob> Sweeper::PlanSweep(const LivingProcess& process, const LivingProcess* parent,
                                            uint64_t own_pages, uint64_t gup_faults, bool whole,
                                            const PullRequest& tick) {
@@ -139,14 +155,18 @@ std::optional<SweepJob> Sweeper::PlanSweep(const LivingProcess& process, const L
   const uint64_t gained = own_pages - state.swept_own_pages;
   const bool little = gained <= state.pages / kOneInIsNew;
   const bool skips = gained == 0 || (little && tick.t < state.next && !tick.last);
-  const bool full = IsDueForGup(gup_faults, tick, &state) || tick.t >= state.next_full;
+  const bool freed = IsDueForFreed(tick, &state);
+  const bool full = IsDueForGup(gup_faults, tick, &state) || freed || tick.t >= state.next_full;
   if (skips && !full) return std::nullopt;
   SweepJob job = {.serial = process.serial,
                   .process = process.id,
                   .full = full || whole || state.lost_regions,
                   .sample_diverged = options_.sample_diverged};
   if (parent != nullptr) job.peer = parent->id;
-  if (job.full) state.next_full = tick.t + kFullInterval;
+  if (job.full) {
+    state.next_full = tick.t + kFullInterval;
+    state.most_anon = state.anon;
+  }
   state.swept_own_pages = own_pages;
   job.ranges = tick.reader.RangesOf(process.serial, tick.t);
   return job;

@@ -9,6 +9,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "model/facts/sample.h"
 #include "recorder/gup_copies.h"
 #include "recorder/processes.h"
 #include "source/fault_source.h"
@@ -29,10 +31,10 @@ class Sweeper {
   // `faults` says which regions were touched, and must outlive this.
   Sweeper(ProcFs proc, const SweeperOptions& options, FaultSource* faults);
 
-  // Plans a round if one is due, and sweeps as much as the tick's budget allows. `pull` and the target's RssAnon, in
-  // pages: of this tick.
+  // Plans a round if one is due, and sweeps as much as the tick's budget allows. `pull` and `rows`, of which RssAnon
+  // counts: of this tick.
   std::vector<FinishedSweep> Run(const Processes& processes, const Pull& pull, const GupCopies& gup,
-                                 const PullRequest& tick, uint64_t target_anon);
+                                 const PullRequest& tick, absl::Span<const ProcessSample> rows);
   // The process has a new address space since `t`.
   void Exec(uint32_t serial, absl::Duration t);
   void Forget(uint32_t serial);
@@ -47,6 +49,8 @@ class Sweeper {
     absl::Duration gap, next;      // sweeps that find nothing new get rarer
     uint64_t gup_faults = 0;       // when faults of GUP last made all its regions be swept
     absl::Duration gup_gap, next_gup;
+    uint64_t anon = 0, most_anon = 0;  // RssAnon, pages: now, and its maximum since the last sweep of all
+    absl::Duration freed_gap, next_freed;
     bool is_target = false;
     bool lost_regions = false;  // it may have touched some that found no room in the table
     bool was_parent = false;    // when its regions were last handed to the sweep, or since
@@ -64,7 +68,8 @@ class Sweeper {
   std::optional<SweepJob> PlanSweep(const LivingProcess& process, const LivingProcess* parent, uint64_t own_pages,
                                     uint64_t gup_faults, bool whole, const PullRequest& tick);
   bool IsDueForGup(uint64_t gup_faults, const PullRequest& tick, State* state) const;
-  bool ChangedUnseen(const Family& family) const;
+  bool IsDueForFreed(const PullRequest& tick, State* state) const;
+  bool ChangedUnseen(const Family& family, const State& target) const;
 
   SweeperOptions options_;
   FaultSource* faults_;
@@ -73,7 +78,6 @@ class Sweeper {
   absl::flat_hash_map<uint32_t, State> states_;  // by serial
   uint64_t regions_dropped_ = 0;                 // of all processes, until the last tick
   Family swept_whole_;                           // at the last sweep of all of the target; without `touched`
-  uint64_t anon_ = 0, most_anon_ = 0;            // the target's RssAnon, pages: now, and its maximum since that sweep
 };
 
 }  // namespace cowprof

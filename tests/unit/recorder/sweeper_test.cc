@@ -30,7 +30,7 @@ struct Family {
   NoPages pages;
   Pull pull;
   absl::Duration t = absl::Seconds(1);
-  uint64_t anon = 100'000;  // of the target, pages
+  uint64_t anon = 100'000, childs_anon = 100'000;  // of the target, and of each child; pages
   bool last = false;
 
   Family() {
@@ -46,8 +46,13 @@ struct Family {
   std::optional<bool> WasFull(uint32_t serial, absl::Duration later, uint64_t copies) {
     for (const uint32_t child : {2, 3}) pull.counts[child].copies = pull.counts[child].copies.value_or(0) + copies;
     t += later;
+    std::vector<ProcessSample> rows;
+    for (const LivingProcess* process : processes.by_index()) {
+      rows.push_back({.index = process->index});
+      rows.back().proc.anon_pages = process->index == 0 ? anon : childs_anon;
+    }
     for (const FinishedSweep& sweep :
-         sweeper.Run(processes, pull, gup, {.t = t, .interval = absl::Hours(1), .last = last, .reader = pages}, anon)) {
+         sweeper.Run(processes, pull, gup, {.t = t, .interval = absl::Hours(1), .last = last, .reader = pages}, rows)) {
       if (sweep.serial == serial) return sweep.figures.full;
     }
     return std::nullopt;
@@ -84,6 +89,18 @@ TEST_CASE("live: of the target what its workers touched is swept, and all where 
   SECTION("the last round") { family.last = true; }
   SECTION("a minute passes") { family.t += absl::Seconds(30); }
   CHECK(was_full() == true);
+}
+
+TEST_CASE(
+    "live: a worker that freed much is swept in full, also if it did nothing else, and less often as it goes on") {
+  if (LacksSmallAddressSpace()) return;
+  Family family;
+  REQUIRE(family.WasFull(2, kSoon, 1000) == false);
+  family.childs_anon -= 12'000;  // as a batch
+  CHECK(family.WasFull(2, kSoon, 1000) == false);
+  family.childs_anon -= 12'000;
+  CHECK(family.WasFull(2, kSoon, 0) == true);
+  CHECK_FALSE(family.WasFull(2, absl::Seconds(1), 0));
 }
 
 TEST_CASE("live: where the table of regions was full, all of a process is swept from then on") {
