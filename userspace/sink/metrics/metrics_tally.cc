@@ -89,15 +89,22 @@ void MetricsTally::NameWorkers(const RunModel& model) {
     if (found == before.end() && wishes.size() >= kMostWorkersListed) continue;
     const RankFacts* facts = RankOf(process, model);
     const std::string rank = facts != nullptr && facts->rank ? absl::StrCat(*facts->rank) : "";
-    const std::string number = absl::StrCat(process.loader ? process.loader->worker_id : process.index);
+    const std::string number = process.loader          ? absl::StrCat(process.loader->worker_id)
+                               : found != before.end() ? found->second.number
+                                                       : "";
     const bool same = found != before.end() && found->second.rank == rank && found->second.number == number;
     const int order = MayBecomeLoader(process) ? 2 : same ? 0 : 1;
     wishes.push_back({order, process.index, {rank, number, same ? found->second.worker : number}});
   }
   std::stable_sort(wishes.begin(), wishes.end(), [](const Wish& a, const Wish& b) { return a.order < b.order; });
-  std::set<std::pair<std::string, std::string>> taken;
+  std::set<std::pair<std::string, std::string>> taken, wished;
+  for (const Wish& wish : wishes) wished.emplace(wish.name.rank, wish.name.worker);
   for (auto& [order, index, name] : wishes) {
     if (workers_.size() == kMostWorkersListed) break;
+    // A pool may replace its workers all day: what continues the series of those that ended are their numbers.
+    for (int i = 0; name.number.empty(); ++i) {
+      if (wished.emplace(name.rank, absl::StrCat(i)).second) name.number = name.worker = absl::StrCat(i);
+    }
     for (int i = 1; !taken.emplace(name.rank, name.worker).second; ++i) name.worker = absl::StrCat(name.number, ".", i);
     workers_.emplace(index, std::move(name));
   }

@@ -24,7 +24,7 @@ inline constexpr size_t kMostWorkersListed = 512;  // the others are in the sums
 
 // Labels of a living worker.
 struct WorkerName {
-  std::string rank, number;  // `number`: the worker_id of a DataLoader, otherwise that in the recording
+  std::string rank, number;  // `number`: the worker_id of a DataLoader, otherwise the lowest that was free
   std::string worker;        // `number`, with a suffix if another has it, as in a second DataLoader
 };
 

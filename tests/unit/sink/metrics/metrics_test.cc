@@ -126,6 +126,23 @@ TEST_CASE("metrics: a worker keeps its name when another that had the same numbe
   CHECK((copied("0", 3) && copied("0.1", 2)));
 }
 
+TEST_CASE("metrics: a pool that replaces its workers has no more series than workers") {
+  Job job;
+  job.Tick({.t = absl::Seconds(1), .events = {Started(0, -1)}, .processes = {RowWithCopies(0, 0)}});
+  std::set<std::string> series;
+  for (int i = 0; i < 50; ++i) {
+    Sample sample = {.t = absl::Seconds(2 + i), .events = {Started(i + 1, 0)}};
+    if (i >= 4) sample.events.push_back(Exited(i - 3, 0));
+    for (int living = std::max(i - 2, 1); living <= i + 1; ++living)
+      sample.processes.push_back(RowWithCopies(living, 100 * living));
+    job.Tick(sample);
+    for (const std::string& line : std::vector<std::string>(absl::StrSplit(job.Text(), '\n'))) {
+      if (absl::StrContains(line, "worker=")) series.insert(line.substr(0, line.rfind(' ')));
+    }
+  }
+  CHECK(series.size() <= 4 * 5);
+}
+
 TEST_CASE("metrics: a worker that was not looked at yet takes no number from one that was") {
   Job job;
   job.Tick({.t = absl::Seconds(1),
@@ -134,11 +151,11 @@ TEST_CASE("metrics: a worker that was not looked at yet takes no number from one
   const auto worker = [&](absl::string_view name) {
     return absl::StrContains(job.Text(), absl::StrCat("worker=\"", name, "\""));
   };
-  CHECK((worker("1") && worker("2")));
-  job.Tick({.t = absl::Seconds(2), .processes = {Worker(2, 1, 2)}});
-  CHECK((worker("1") && worker("1.1") && !worker("2")));
-  job.Tick({.t = absl::Seconds(3), .processes = {Worker(1, 0, 1)}});
-  CHECK((worker("0") && worker("1") && !worker("1.1")));
+  CHECK((worker("0") && worker("1") && !worker("2")));
+  job.Tick({.t = absl::Seconds(2), .processes = {Worker(2, 0, 2)}});
+  CHECK((worker("0") && worker("0.1") && !worker("1")));
+  job.Tick({.t = absl::Seconds(3), .processes = {Worker(1, 1, 1)}});
+  CHECK((worker("0") && worker("1") && !worker("0.1")));
 }
 
 TEST_CASE("metrics: exits are counted by cause and never fall") {
