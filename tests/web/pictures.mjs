@@ -124,7 +124,7 @@ test("the page", async () => {
 
 test("the live screen", async () => {
   const recorded = readFileSync(join(folder, "pictures.typescript"));
-  const leaves = recorded.indexOf("\x1b[H\x1b[J\x1b[?25h\x1b[?1049l");
+  const leaves = recorded.indexOf("\x1b[H\x1b[J\x1b[?7h\x1b[?25h\x1b[?1049l");
   assert.ok(leaves > 0, "the screen was not left");
   const page = await browser.newPage({ viewport: { width: 1000, height: 700 } });
   try {

@@ -15,8 +15,9 @@ namespace cowprof {
 namespace {
 
 // The alternate screen, and no cursor. A terminal without an alternate screen is left cleared.
-constexpr absl::string_view kEnter = "\x1b[?1049h\x1b[?25l";
-constexpr absl::string_view kLeave = "\x1b[H\x1b[J\x1b[?25h\x1b[?1049l";
+// Without wrapping (DECAWM): where the terminal takes a character for wider than cowprof does, a line is cut.
+constexpr absl::string_view kEnter = "\x1b[?1049h\x1b[?25l\x1b[?7l";
+constexpr absl::string_view kLeave = "\x1b[H\x1b[J\x1b[?7h\x1b[?25h\x1b[?1049l";
 constexpr absl::string_view kHome = "\x1b[H", kEndOfLine = "\x1b[K", kBelow = "\x1b[J", kReset = "\x1b[0m";
 
 // Signals that end cowprof without running destructors.
