@@ -38,6 +38,9 @@ Json CopySitesJson(const RunModel& model) {
 }  // namespace
 
 void PageBlame::Add(const Sample& sample, const RunModel& model) {
+  for (const ProcessSample& row : sample.processes) touched_.insert(row.index);
+  if (touched_.size() > 2 * model.processes.size())
+    absl::erase_if(touched_, [&](int index) { return model.Find(index) == nullptr; });
   if (sample.copy_sites.empty()) return;
   for (const CopySiteCount& count : sample.copy_sites) changed_.insert(count.index);
   any_changed_ = true;
@@ -82,12 +85,16 @@ void PageBlame::ForgetUnlisted(const RunModel& model) {
 
 void PageBlame::AddCheckpoint(const RunModel& model) {
   const size_t at = checkpoints_.Add(MillisecondsOf(model.t));
-  for (const ProcessModel& process : model.processes) {
-    Count& counted = counted_[process.index];
-    if (counted == process.counts.copies && !changed_.contains(process.index)) continue;
-    counted = process.counts.copies;
-    AddSteps(process, at);
+  touched_.insert(changed_.begin(), changed_.end());
+  for (const int index : touched_) {
+    const ProcessModel* const process = model.Find(index);
+    if (process == nullptr) continue;
+    Count& counted = counted_[index];
+    if (counted == process->counts.copies && !changed_.contains(index)) continue;
+    counted = process->counts.copies;
+    AddSteps(*process, at);
   }
+  touched_.clear();
   changed_.clear();
   any_changed_ = false;
   if (counted_.size() > model.processes.size()) ForgetUnlisted(model);

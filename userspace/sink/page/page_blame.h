@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "model/facts/run_model.h"
 #include "sink/page/page_columns.h"
 #include "sink/page/page_moments.h"
@@ -48,6 +49,7 @@ class PageBlame {
   Moments checkpoints_;
   std::map<int, std::vector<Place>> places_;  // by process; in order of copy sites
   std::map<int, Count> counted_;              // copies of a process at its last checkpoint
+  absl::flat_hash_set<int> touched_;          // processes that had a row since then: there may be thousands more
   std::set<int> changed_;                     // processes whose places changed since then; some may be forgotten
   bool any_changed_ = false;                  // places did, since the last checkpoint
   bool forgot_places_ = false;                // of a process that is not listed any more
