@@ -354,7 +354,13 @@ void Finder::FindFailed(const std::vector<RawFrame>& frames) {
     if (shape && shape->is_tuple()) {
       Edges items = graph_.TupleItems(arguments);
       Edge item;
-      for (uint64_t i = 0; i < kMostSent && items.Next(cached_, &item); ++i) failed_arguments_.push_back(item.object);
+      for (uint64_t i = 0; i < kMostSent && items.Next(cached_, &item); ++i) {
+        failed_arguments_.push_back(item.object);
+        const std::optional<TypeShape> holder = graph_.ReadShape(graph_.TypeOf(item.object));
+        if (!holder || !holder->is_list()) continue;
+        Edges held = graph_.Items(item.object, EdgeKind::kIndex);  // torch 2.14 sends its data set in a list
+        if (Edge one; held.size() == 1 && held.Next(cached_, &one)) failed_arguments_.push_back(one.object);
+      }
     }
     if (failed_ != 0) return;
   }
