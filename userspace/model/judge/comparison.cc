@@ -201,7 +201,7 @@ std::vector<std::string> ObstaclesTo(const RunFigures& a, const RunFigures& b) {
 
 namespace {
 
-// What the recordings differ in that is no obstacle, but may be the reason.
+// Differences that leave the recordings comparable and may explain the result.
 std::vector<std::string> NotesOn(const RunFigures& a, const RunFigures& b) {
   std::vector<std::string> out;
   if (a.start_method != b.start_method && a.start_method != "none" && b.start_method != "none")
@@ -210,7 +210,7 @@ std::vector<std::string> NotesOn(const RunFigures& a, const RunFigures& b) {
   if (a.command != b.command) out.push_back(absl::StrCat("A ran ", Quoted(a.command), ", B ", Quoted(b.command), "."));
   if (a.cpus != b.cpus)
     out.push_back(absl::StrCat("A ran on ", Plural(a.cpus, "CPU"), ", B on ", b.cpus,
-                               ": libraries start threads, and the C library keeps memory, by their number."));
+                               ": thread pools and malloc arenas grow with it."));
   if (a.kernel != b.kernel)
     out.push_back(absl::StrCat("A ran on Linux ", Printable(a.kernel), ", B on ", Printable(b.kernel), "."));
   if (a.version != b.version)
@@ -222,8 +222,8 @@ std::vector<std::string> NotesOn(const RunFigures& a, const RunFigures& b) {
                                HumanBytes(SaturatingCast(b.shm_at_start)), " when B did."));
   for (const RunFigures* run : {&a, &b}) {
     if (!run->ends_known)
-      out.push_back(absl::StrCat("Not all is known of how the processes of ", Printable(run->path),
-                                 " ended: one may not have ended well."));
+      out.push_back(
+          absl::StrCat("How some processes of ", Printable(run->path), " ended is unknown: one may have failed."));
   }
   return out;
 }
@@ -285,7 +285,13 @@ Comparison Compare(absl::Span<const RunFigures> a, absl::Span<const RunFigures> 
   if (peak != nullptr) of.verdict = peak->verdict;
   if (same_start && copied != nullptr && copied->verdict && of.verdict.value_or(Change::kSame) == Change::kSame)
     of.verdict = copied->verdict;
-  if (of.verdict && HasMoreShm(of, first, second)) of.verdict = Change::kWorse;
+  if (of.verdict && HasMoreShm(of, first, second)) {
+    // On the host's, other programs come and go: it decides only where the workers have less, which may have moved.
+    const bool moved = peak != nullptr && peak->verdict == Change::kBetter;
+    if (moved || !second.shm_of_host) of.verdict = Change::kWorse;
+    if (second.shm_of_host)
+      of.notes.push_back("/dev/shm is the host's: part of the difference may be another program's.");
+  }
   of.prediction = PredictionOf(first, second, peak);
   return of;
 }

@@ -166,6 +166,7 @@ RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& fi
       .duration = model.t,
       .page_bytes = page_bytes,
       .losses = model.losses,
+      .shm_of_host = model.info.shm_of_host,
       .workers_apart = WorkersOf(model),
       .ranks_apart = RanksOf(model),
       .limits = model.limits,

@@ -70,7 +70,8 @@ struct RunFigures {
   uint64_t page_bytes = 4096;
   Losses losses;
   std::array<std::optional<double>, kCountOf<Figure>> figures;
-  double shm_at_start = 0;  // bytes, whoever's
+  double shm_at_start = 0;   // bytes, whoever's
+  bool shm_of_host = false;  // as RunInfo has it
   std::vector<MemberFigures> workers_apart, ranks_apart;
   std::vector<LimitModel> limits;
   CopiedParts lines, types;

@@ -60,6 +60,12 @@ TEST_CASE("memory that moved to /dev/shm saved nothing", "[comparison]") {
     RunFigures same = Recording("b", copied, 520 * kMiB);
     same.figures[static_cast<size_t>(Figure::kShmPeak)] = 600 * kMiB;
     CHECK(Compare({a}, {same}).verdict == Change::kWorse);
+    // On the host's it may be another program's, which is noted.
+    same.shm_of_host = true;
+    CHECK(Compare({a}, {same}).verdict == (copied < 500 * kMiB ? Change::kBetter : Change::kSame));
+    CHECK(Compare({a}, {same}).notes ==
+          std::vector<std::string>{"/dev/shm is the host's: part of the difference may be another program's."});
+    same.shm_of_host = false;
     // What was there before is not the program's.
     same.shm_at_start = 599 * kMiB;
     CHECK(Compare({a}, {same}).verdict == (copied < 500 * kMiB ? Change::kBetter : Change::kSame));
@@ -78,10 +84,9 @@ TEST_CASE("what may be the reason of a difference is a note", "[comparison]") {
   b.path = "b";
   b.ends_known = false;
   CHECK(Compare({a}, {b}).notes ==
-        std::vector<std::string>{
-            "A ran on 8 CPUs, B on 64: libraries start threads, and the C library keeps memory, by their number.",
-            "A ran on Linux 6.1, B on 6.18.",
-            "Not all is known of how the processes of b ended: one may not have ended well."});
+        std::vector<std::string>{"A ran on 8 CPUs, B on 64: thread pools and malloc arenas grow with it.",
+                                 "A ran on Linux 6.1, B on 6.18.",
+                                 "How some processes of b ended is unknown: one may have failed."});
 }
 
 TEST_CASE("copies of different start methods are not compared", "[comparison]") {
