@@ -105,12 +105,19 @@ class _Inner(harness.Process):
         super().stop()
 
 
-class Container:
-    """`mounts`: any of "proc", "sys", "cgroup"; `group`: its MemoryGroup; `rootless`: started by nobody, mapped to root inside."""
+# What docker, podman and containerd leave to root.
+OF_ENGINES = ("chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "net_bind_service", "net_raw", "sys_chroot",
+              "mknod", "audit_write", "setfcap")
 
-    def __init__(self, image, mounts=("proc", "sys"), group=None, rootless=False):
+
+class Container:
+    """`mounts`: any of "proc", "sys", "cgroup"; `group`: its MemoryGroup; `rootless`: started by nobody, mapped to root inside;
+    `capabilities`: of all that runs in it, if not all."""
+
+    def __init__(self, image, mounts=("proc", "sys"), group=None, rootless=False, capabilities=None):
         self.join = group.join if group else None
         self.rootless = rootless
+        self.capabilities = capabilities
         user = harness.TO_NOBODY if rootless else []
         command = [*user, "unshare", "--mount", "--pid", "--cgroup", "--ipc", "--uts", "--fork", "--kill-child"]
         command += ["--user", "--map-root-user"] if rootless else ["--time", f"--boottime={BOOT_OFFSET}"]
@@ -124,8 +131,9 @@ class Container:
             raise
 
     def command(self, words, capabilities=None):
-        """The host's command that runs `words` in the container, with only these capabilities, as after --cap-drop=all --cap-add=..."""
+        """The host's command that runs `words` in the container, with only these capabilities; without them, those of the container."""
         drop = []
+        capabilities = self.capabilities if capabilities is None else capabilities
         if capabilities is not None:
             drop = ["setpriv", "--bounding-set", ",".join(["-all", *(f"+{name}" for name in capabilities)]), "--"]
         words = [shutil.which("nsenter"), "--target", self.init, "--all", "--root", "--wd", "--", *drop, *words]
@@ -203,6 +211,7 @@ class Inside(Outside):
     def __init__(self, container, capabilities=None):
         super().__init__(container)
         self.capabilities = capabilities
+        self.has_probes &= "bpf" in (capabilities or container.capabilities or ["bpf"])
 
     def name_of(self, group):
         return "/"

@@ -21,7 +21,7 @@ from memory_groups import MemoryGroup, memory_root
 
 MIB = 1 << 20
 LIMIT = 512 * MIB
-DOCKER_ADDED = ("bpf", "perfmon", "sys_ptrace")  # what --cap-add must name
+DOCKER_ADDED = (*container.OF_ENGINES, "bpf", "perfmon", "sys_ptrace")  # the last three are what --cap-add must name
 
 
 @contextlib.contextmanager
@@ -109,7 +109,7 @@ def check_limits(view, _):
     with running(box.start("sleep", "100")) as target:
         document = doctor(view, target)
     assert rows_of_kind(document, "shm")[0]["limit"] == container.SHM_BYTES
-    if not box.group or not view.has_probes:  # a rootless container has no mount of its cgroup
+    if not box.group or box.rootless:  # which has no mount of its cgroup
         return
     name = view.name_of(box.group)
     limits = [(row["name"], row["limit"]) for row in rows_of_kind(document, "cgroup") if row["limit"]]
@@ -197,6 +197,7 @@ SETTINGS = {
     "on the host, rootless container": ({"rootless": True}, container.Outside),
     "inside, privileged": ({}, container.Inside),
     "inside, --cap-add BPF, PERFMON, SYS_PTRACE": ({}, lambda box: container.Inside(box, DOCKER_ADDED)),
+    "inside, as an engine starts it": ({"capabilities": container.OF_ENGINES}, container.Inside),
     "in a container of its own, in the same pid namespace (sidecar)": ({}, container.Beside),
     "inside a rootless container": ({"rootless": True}, container.Inside),
 }

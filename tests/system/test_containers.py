@@ -40,6 +40,12 @@ def rootless(image):
         yield made
 
 
+@pytest.fixture(scope="module")
+def of_engine(image):
+    with matrix.limited_container(image, capabilities=container.OF_ENGINES) as made:
+        yield made
+
+
 def refused(run, status, *words):
     """Wants this status and one line with these words, nothing else, and the quickest of three tries within a second."""
     seconds = []
@@ -59,10 +65,10 @@ def refused(run, status, *words):
 # ---- cowprof and its target ----
 
 
-@pytest.fixture(params=["outside", "outside, rootless", "inside", "inside, three capabilities", "inside, rootless", "beside"])
+@pytest.fixture(params=["outside", "outside, rootless", "inside", "inside, three capabilities", "inside, none", "inside, rootless", "beside"])
 def view(request):
     where, _, how = request.param.partition(", ")
-    made = request.getfixturevalue("rootless" if how == "rootless" else "box")
+    made = request.getfixturevalue({"rootless": "rootless", "none": "of_engine"}.get(how, "box"))
     if where == "inside":
         return Inside(made, matrix.DOCKER_ADDED if how == "three capabilities" else None)
     return {"outside": Outside, "beside": Beside}[where](made)

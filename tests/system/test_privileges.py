@@ -15,6 +15,7 @@ import pytest
 
 import harness
 from conftest import needs
+from container import OF_ENGINES
 from counting import assert_near
 
 USER = 4321  # an arbitrary unprivileged user
@@ -233,6 +234,33 @@ def test_root_keeps_only_the_capabilities_to_read(sudo, open_folder, start_workl
     assert_reader(rights, READS, USER if sudo else harness.NOBODY)
     assert rights["bounding"] == set()
     recording.report()
+
+
+READER = """
+import os, time
+data = [str(i) * 20 for i in range(100_000)]
+if os.fork() == 0:
+    time.sleep(0.5)
+    for text in data: len(text)
+    time.sleep(1)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.parametrize("added", [set(), PROBES, OWN], ids=lambda added: "+".join(sorted(added)) or "none")
+def test_root_of_a_container_still_sees_what_it_runs(added, open_folder):
+    some = ",".join(f"+{name}" for name in sorted({*OF_ENGINES, *added}))
+    path = open_folder / "out.json"
+    command = ["setpriv", f"--bounding-set=-all,{some}", harness.COWPROF, "--quiet", "--output", path, "--",
+               harness.PYTHON, "-c", READER]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=harness.DEADLINE, check=False)
+    assert done.returncode == 0, done.stderr
+    report = harness.report_of(path)
+    assert report["exactness"]["rung"] == ("btf-tracepoints" if added else "page-map")
+    (worker,) = report["workers"]
+    assert worker["copies"] > 2000 and worker["peak_private_bytes"] > 8 << 20 and worker["exit"]["code"] == 0, worker
+    assert worker["by_cause"]["refcount"] > 0.8 * worker["copies"] or not added, worker["by_cause"]
 
 
 def test_an_ordinary_user_keeps_only_the_capabilities_to_read(tool, start_target):

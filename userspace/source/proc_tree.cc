@@ -134,7 +134,8 @@ void ProcTree::Refresh(Known* known) const {
     epoll_ctl(worker_ends_.fd(), EPOLL_CTL_DEL, known->pidfd.fd(), nullptr);
   }
   if (stat->stack_start != 0) known->stack_start = stat->stack_start;
-  known->may_look |= stat->stack_start != 0;
+  // It may run a setuid program next.
+  if (!stat->is_exiting()) known->may_look = stat->stack_start != 0;
 }
 
 // Adds children of all members, including those just found. Not those of an orphan's new parent.
