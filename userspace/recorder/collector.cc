@@ -196,7 +196,8 @@ void Collector::AddWhatCameLater(const TreeLook& look, Sample* sample) {
     row.sweep->later_write_protect_faults = SaturatingSubtract(*later.write_protect_faults, *then.write_protect_faults);
     row.sweep->later_new_pages = SaturatingSubtract(later.zero_fills().value_or(0) + later.file_copies.value_or(0),
                                                     then.zero_fills().value_or(0) + then.file_copies.value_or(0));
-    if (figures.ok()) row.sweep->anon_pages = figures->anon_pages;
+    if (figures.ok() && figures->anon_pages)
+      row.sweep->anonymous_pages = *figures->anon_pages + figures->swap_pages.value_or(0);
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 constexpr absl::Duration kFullInterval = absl::Seconds(60);  // at most, between sweeps of all of a process
 constexpr uint64_t kOneInIsNew = 200;                        // pages; less is nothing new
 constexpr uint64_t kLeastFreed = 1024;                       // pages; batches come and go
-constexpr uint64_t kMuchFreed = 8192, kOneInIsMuch = 8;      // the same of others than the target
+constexpr uint64_t kMuchFreed = 8192, kOneInIsMuch = 8;      // the same of others than the target, and of swap-ins
 
 // A sample of the pages is asked for where they are to be compared, and may cost more.
 SweepAllowance AllowanceOf(const SweeperOptions& options) {
@@ -84,8 +84,8 @@ bool Sweeper::ChangedUnseen(const Family& family, const State& target) const {
 
 // Sweeps the regions in which a process got pages of its own, if it got some since the last time; of the target, those
 // of all that share its pages. All of it where the probes saw not all that changes: after many faults of GUP, where the
-// table of regions was full, of one that is or was a parent, and of one that freed much; of the target see
-// ChangedUnseen(). And once in a while.
+// table of regions was full, of one that is or was a parent, and of one that freed much or swapped much in; of the
+// target see ChangedUnseen(). And once in a while.
 void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const GupCopies& gup, const PullRequest& tick) {
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> touched;
   if (absl::StatusOr<std::vector<TouchedRegion>> regions = faults_->PullRegions(); regions.ok()) {
@@ -111,6 +111,7 @@ void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const GupC
     const auto counts = pull.counts.find(process->serial);
     uint64_t own_pages = counts == pull.counts.end() ? 0 : OwnPagesOf(counts->second);
     State& state = states_.at(process->serial);
+    if (counts != pull.counts.end()) state.swap_ins = counts->second.swap_ins.value_or(0);
     if (state.is_target) own_pages = changes;
     const bool has_children = parents.contains(process);
     state.was_parent |= has_children;
@@ -138,13 +139,15 @@ bool Sweeper::IsDueForGup(uint64_t gup_faults, const PullRequest& tick, State* s
   return true;
 }
 
-// Memory that is given back raises no fault: what an earlier sweep found there would count on. Where much comes and
-// goes, looks at it get rarer.
-bool Sweeper::IsDueForFreed(const PullRequest& tick, State* state) const {
-  const bool much = state->most_anon - state->anon > std::max(kMuchFreed, state->most_anon / kOneInIsMuch);
-  if (state->is_target || !much || (tick.t < state->next_freed && !tick.last)) return false;
-  state->freed_gap = std::clamp(2 * state->freed_gap, options_.interval, kFullInterval);
-  state->next_freed = tick.t + state->freed_gap;
+// Memory that is given back raises no fault: what an earlier sweep found there would count on. A page that comes back
+// from swap may be copied in the same fault. Where much comes and goes, looks at it get rarer.
+bool Sweeper::IsDueForUnseen(const PullRequest& tick, State* state) const {
+  const uint64_t much = std::max(kMuchFreed, state->most_anon / kOneInIsMuch);
+  const bool freed = !state->is_target && state->most_anon - state->anon > much;
+  const bool swapped = state->swap_ins - state->swept_swap_ins > much;
+  if ((!freed && !swapped) || (tick.t < state->next_unseen && !tick.last)) return false;
+  state->unseen_gap = std::clamp(2 * state->unseen_gap, options_.interval, kFullInterval);
+  state->next_unseen = tick.t + state->unseen_gap;
   return true;
 }
 
@@ -155,8 +158,8 @@ std::optional<SweepJob> Sweeper::PlanSweep(const LivingProcess& process, const L
   const uint64_t gained = own_pages - state.swept_own_pages;
   const bool little = gained <= state.pages / kOneInIsNew;
   const bool skips = gained == 0 || (little && tick.t < state.next && !tick.last);
-  const bool freed = IsDueForFreed(tick, &state);
-  const bool full = IsDueForGup(gup_faults, tick, &state) || freed || tick.t >= state.next_full;
+  const bool unseen = IsDueForUnseen(tick, &state);
+  const bool full = IsDueForGup(gup_faults, tick, &state) || unseen || tick.t >= state.next_full;
   if (skips && !full) return std::nullopt;
   SweepJob job = {.serial = process.serial,
                   .process = process.id,
@@ -166,6 +169,7 @@ std::optional<SweepJob> Sweeper::PlanSweep(const LivingProcess& process, const L
   if (job.full) {
     state.next_full = tick.t + kFullInterval;
     state.most_anon = state.anon;
+    state.swept_swap_ins = state.swap_ins;
   }
   state.swept_own_pages = own_pages;
   job.ranges = tick.reader.RangesOf(process.serial, tick.t);

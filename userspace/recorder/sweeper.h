@@ -49,8 +49,9 @@ class Sweeper {
     absl::Duration gap, next;      // sweeps that find nothing new get rarer
     uint64_t gup_faults = 0;       // when faults of GUP last made all its regions be swept
     absl::Duration gup_gap, next_gup;
-    uint64_t anon = 0, most_anon = 0;  // RssAnon, pages: now, and its maximum since the last sweep of all
-    absl::Duration freed_gap, next_freed;
+    uint64_t anon = 0, most_anon = 0;           // RssAnon, pages: now, and its maximum since the last sweep of all
+    uint64_t swap_ins = 0, swept_swap_ins = 0;  // now, and at the last sweep of all
+    absl::Duration unseen_gap, next_unseen;
     bool is_target = false;
     bool lost_regions = false;  // it may have touched some that found no room in the table
     bool was_parent = false;    // when its regions were last handed to the sweep, or since
@@ -68,7 +69,7 @@ class Sweeper {
   std::optional<SweepJob> PlanSweep(const LivingProcess& process, const LivingProcess* parent, uint64_t own_pages,
                                     uint64_t gup_faults, bool whole, const PullRequest& tick);
   bool IsDueForGup(uint64_t gup_faults, const PullRequest& tick, State* state) const;
-  bool IsDueForFreed(const PullRequest& tick, State* state) const;
+  bool IsDueForUnseen(const PullRequest& tick, State* state) const;
   bool ChangedUnseen(const Family& family, const State& target) const;
 
   SweeperOptions options_;

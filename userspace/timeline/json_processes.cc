@@ -100,7 +100,7 @@ void AppendSweep(int index, const SweepFigures& sweep, std::string* out) {
                   absl::ToInt64Microseconds(sweep.cost));
   AppendCell(sweep.later_write_protect_faults, out);
   AppendCell(sweep.later_new_pages, out);
-  AppendCell(sweep.anon_pages, out);
+  AppendCell(sweep.anonymous_pages, out);
   absl::StrAppend(out, "]");
 }
 
@@ -121,7 +121,7 @@ constexpr const char* kSweepColumns[] = {"index",
                                          "cost_us",
                                          "later_write_protect_faults",
                                          "later_new_pages",
-                                         "anon_pages"};
+                                         "anon_pages"};  // anonymous_pages
 
 // Writes `,"key":[a,b]`, or nothing if there are no elements.
 class List {
@@ -194,7 +194,7 @@ SweepFigures DecodeSweep(const Row& row) {
           .cost = MicrosecondsAt(row, 12),
           .later_write_protect_faults = CountAt(row, 13),
           .later_new_pages = CountAt(row, 14),
-          .anon_pages = CountAt(row, 15)};
+          .anonymous_pages = CountAt(row, 15)};
 }
 
 template <typename Row>

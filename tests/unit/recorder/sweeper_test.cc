@@ -103,6 +103,17 @@ TEST_CASE(
   CHECK_FALSE(family.WasFull(2, absl::Seconds(1), 0));
 }
 
+TEST_CASE("live: a process to which much came back from swap is swept in full") {
+  if (LacksSmallAddressSpace()) return;
+  Family family;
+  REQUIRE(family.WasFull(2, kSoon, 1000) == false);
+  family.pull.counts[2].swap_ins = 8000;
+  CHECK(family.WasFull(2, kSoon, 1000) == false);
+  family.pull.counts[2].swap_ins = 13'000;
+  CHECK(family.WasFull(2, kSoon, 0) == true);
+  CHECK_FALSE(family.WasFull(2, absl::Seconds(1), 0));
+}
+
 TEST_CASE("live: where the table of regions was full, all of a process is swept from then on") {
   if (LacksSmallAddressSpace()) return;
   Family family;

@@ -26,7 +26,7 @@ absl::Duration MiddleOf(const SweepFigures& sweep) { return (sweep.begin + sweep
 PrivateMemory::Basis PrivateMemory::BasisAtFork(const ProcessModel& process) {
   const uint64_t fresh = Or0(process.counts.zero_fills()) + Or0(process.counts.file_copies);
   if (!process.proc.anon_pages) return {.private_pages = fresh};
-  return {.anon_pages = SaturatingSubtract(*process.proc.anon_pages, fresh)};
+  return {.anonymous_pages = SaturatingSubtract(process.anonymous_pages(), fresh)};
 }
 
 // The counters of the last sample at or before `t`; of the first one, if all are later.
@@ -42,16 +42,16 @@ PrivateMemory::Range PrivateMemory::FoundBy(const SweepFigures& sweep, Exactness
   const Past &begun = LastBefore(sweep.begin), &now = past_.back();
   // If only sweeps count copies, this sample already has those of this sweep.
   if (sweep.end == absl::ZeroDuration() || exactness == Exactness::kPageMap)
-    return {sweep.private_pages, sweep.private_pages};
+    return {sweep.private_pages, SaturatingAdd(sweep.private_pages, sweep.swapped_pages)};
   const uint64_t fresh = SaturatingSubtract(now.fresh, begun.fresh);
   const uint64_t came = SaturatingAdd(SaturatingSubtract(now.copies, begun.copies), fresh);
-  const uint64_t freed = SaturatingSubtract(SaturatingAdd(begun.anon_pages, fresh), now.anon_pages);
+  const uint64_t freed = SaturatingSubtract(SaturatingAdd(begun.anonymous_pages, fresh), now.anonymous_pages);
   uint64_t came_later = 0, freed_later = 0;
   if (sweep.later_write_protect_faults) {
     const uint64_t fresh_later = Or0(sweep.later_new_pages);
     came_later = SaturatingAdd(*sweep.later_write_protect_faults, fresh_later);
-    if (sweep.anon_pages)
-      freed_later = SaturatingSubtract(SaturatingAdd(now.anon_pages, fresh_later), *sweep.anon_pages);
+    if (sweep.anonymous_pages)
+      freed_later = SaturatingSubtract(SaturatingAdd(now.anonymous_pages, fresh_later), *sweep.anonymous_pages);
   } else if (before_ && sweep.end > now.t && now.t > before_->t) {
     // Not known: as much as in the same time before.
     const double part = std::min(absl::FDivDuration(sweep.end - now.t, now.t - before_->t), 1.0);
@@ -59,7 +59,7 @@ PrivateMemory::Range PrivateMemory::FoundBy(const SweepFigures& sweep, Exactness
                                                            SaturatingSubtract(now.fresh, before_->fresh)));
   }
   return {SaturatingSubtract(sweep.private_pages, SaturatingAdd(freed, came_later)),
-          SaturatingAdd(SaturatingAdd(sweep.private_pages, came), freed_later)};
+          SaturatingAdd(SaturatingAdd(sweep.private_pages, sweep.swapped_pages), SaturatingAdd(came, freed_later))};
 }
 
 // Counters are exact, so what they predict stands unless the sweep contradicts it.
@@ -67,22 +67,22 @@ void PrivateMemory::RebaseOnSweep(const SweepFigures& sweep, Exactness exactness
   const Past now = past_.back();
   const Range found = FoundBy(sweep, exactness);
   const uint64_t predicted = anonymous_ ? PagesAt(now) : sweep.private_pages;
-  anonymous_ = {std::clamp(predicted, found.least, found.most), now.copies, now.anon_pages};
+  anonymous_ = {std::clamp(predicted, found.least, found.most), now.copies, now.anonymous_pages};
   past_.Clear();
   past_.Add(now);
 }
 
 // What counters predict since the last truth.
 uint64_t PrivateMemory::PagesAt(const Past& now) const {
-  return Moved(anonymous_->private_pages, anonymous_->anon_pages, now.anon_pages) +
+  return Moved(anonymous_->private_pages, anonymous_->anonymous_pages, now.anonymous_pages) +
          SaturatingSubtract(now.copies, anonymous_->copies);
 }
 
 void PrivateMemory::RebaseOnTruth(const ProcessSample& sample, const RunInfo& info, ProcessModel* process) {
-  const uint64_t copies = process->inherited_copies(), anon_pages = Or0(process->proc.anon_pages);
+  const uint64_t copies = process->inherited_copies(), pages = process->anonymous_pages();
   const bool forked = process->origin == Origin::kForked && !process->execed;
   if (forked && (!anonymous_ || !seen_) && process->counts.copies) anonymous_ = BasisAtFork(*process);
-  if (!seen_ && process->proc.anon_pages) inherited_pages_ = forked ? BasisAtFork(*process).anon_pages : anon_pages;
+  if (!seen_ && process->proc.anon_pages) inherited_pages_ = forked ? BasisAtFork(*process).anonymous_pages : pages;
   seen_ |= process->proc.anon_pages.has_value();
   // A sweep that had begun before the fork shows pages that have become shared since.
   const bool timed = sample.sweep && sample.sweep->end > absl::ZeroDuration();
@@ -99,21 +99,21 @@ void PrivateMemory::RebaseOnTruth(const ProcessSample& sample, const RunInfo& in
   }
   if (sample.rollup) {
     process->rollup = sample.rollup;
-    rollup_ = {sample.rollup->private_bytes, copies, anon_pages};
+    rollup_ = {sample.rollup->private_bytes, copies, pages};
   }
 }
 
 void PrivateMemory::Derive(uint64_t page_bytes, ProcessModel* process) const {
-  const uint64_t copies = process->inherited_copies(), anon_pages = Or0(process->proc.anon_pages);
+  const uint64_t copies = process->inherited_copies(), pages = process->anonymous_pages();
   if (anonymous_) {
     uint64_t private_pages = PagesAt(*now_);
     if (process->proc.anon_pages) {
-      private_pages = std::min(private_pages, std::max(anon_pages, anonymous_->private_pages));
-      process->still_shared_bytes = SaturatingSubtract(anon_pages, private_pages) * page_bytes;
+      private_pages = std::min(private_pages, std::max(pages, anonymous_->private_pages));
+      process->still_shared_bytes = SaturatingSubtract(pages, private_pages) * page_bytes;
     }
     process->private_bytes = private_pages * page_bytes + private_other_bytes_;
   } else if (rollup_) {
-    process->private_bytes = Moved(rollup_->private_bytes, rollup_->anon_pages * page_bytes, anon_pages * page_bytes) +
+    process->private_bytes = Moved(rollup_->private_bytes, rollup_->anonymous_pages * page_bytes, pages * page_bytes) +
                              SaturatingSubtract(copies, rollup_->copies) * page_bytes;
   }
   if (process->rollup) process->pss_bytes = process->rollup->pss_bytes;
@@ -128,7 +128,7 @@ void PrivateMemory::Append(const ProcessSample& sample, absl::Duration t, const 
   process->copies_of_files = of_files_.pages();
   const Past now = {t, process->inherited_copies(),
                     Or0(counts.zero_fills()) + Or0(counts.file_copies) + process->copies_of_files,
-                    Or0(process->proc.anon_pages)};
+                    process->anonymous_pages()};
   past_.Add(now);
   before_ = std::exchange(now_, now);
   RebaseOnTruth(sample, info, process);
@@ -137,12 +137,14 @@ void PrivateMemory::Append(const ProcessSample& sample, absl::Duration t, const 
   if (sample.rollup && anonymous_ && forked_ && !swept) {
     // Its children may have made more of its memory its own than is known here.
     const uint64_t anonymous_bytes = SaturatingSubtract(sample.rollup->private_bytes, private_other_bytes_);
-    anonymous_ = {anonymous_bytes / info.page_bytes, process->inherited_copies(), Or0(process->proc.anon_pages)};
+    anonymous_ = {anonymous_bytes / info.page_bytes, process->inherited_copies(), process->anonymous_pages()};
     looked_ = t;
     Derive(info.page_bytes, process);
   } else if (sample.rollup && anonymous_) {
     const uint64_t anonymous_bytes = *process->private_bytes - private_other_bytes_;
-    private_other_bytes_ = SaturatingSubtract(sample.rollup->private_bytes, anonymous_bytes);
+    // What is swapped out is missing in the rollup.
+    private_other_bytes_ = std::max(SaturatingSubtract(sample.rollup->private_bytes, anonymous_bytes),
+                                    std::min(private_other_bytes_, sample.rollup->swap_bytes));
     Derive(info.page_bytes, process);
   }
   if (process->origin == Origin::kFoundAtAttach && !process->execed && !process->before_attach_bytes)
@@ -158,7 +160,7 @@ void PrivateMemory::Fork(absl::Duration t, uint64_t pages, const RunInfo& info, 
   // Where only sweeps count copies, those of this sample may be older than the fork.
   const uint64_t copied = SaturatingSubtract(now_->copies, before.copies),
                  copied_since = page_map ? 0 : SaturatingCast((1 - part) * static_cast<double>(copied));
-  forked_ = {.private_pages = 0, .copies = now_->copies - copied_since, .anon_pages = pages};
+  forked_ = {.private_pages = 0, .copies = now_->copies - copied_since, .anonymous_pages = pages};
   forked_at_ = t;
   shares_.Clear();
   shares_.Add({t, {.least = 0, .product = 0}});
@@ -197,11 +199,12 @@ double PrivateMemory::CopiedByAll(const CopiedShares& copied) const {
 void PrivateMemory::Follow(absl::Duration t, const CopiedShares& copied, uint64_t page_bytes, ProcessModel* process) {
   if (!anonymous_ || !process->private_bytes) return;
   shares_.Add({t, copied});
-  const Basis forked = forked_.value_or(Basis{.copies = anonymous_->copies, .anon_pages = anonymous_->anon_pages});
-  const double pages = static_cast<double>(forked.anon_pages);
+  const Basis forked =
+      forked_.value_or(Basis{.copies = anonymous_->copies, .anonymous_pages = anonymous_->anonymous_pages});
+  const double pages = static_cast<double>(forked.anonymous_pages);
   if (looked_) {
     const auto [before, then, after] = SharesAt(*looked_);
-    const uint64_t made = SaturatingSubtract(anonymous_->anon_pages, forked.anon_pages) +
+    const uint64_t made = SaturatingSubtract(anonymous_->anonymous_pages, forked.anonymous_pages) +
                           SaturatingSubtract(anonymous_->copies, forked.copies);
     const double got = pages > 0 ? SaturatingSubtract(anonymous_->private_pages, made) / pages : 0;
     const bool steady = after.least - before.least <= before.least / 2;
@@ -226,7 +229,7 @@ void PrivateMemory::Follow(absl::Duration t, const CopiedShares& copied, uint64_
 // What the process owned at the first look that told, less what it has copied and allocated until then.
 Count PrivateMemory::BeforeAttach(uint64_t page_bytes, const ProcessModel& process) {
   if (!process.private_bytes) return std::nullopt;
-  const uint64_t fresh = SaturatingSubtract(Or0(process.proc.anon_pages), Or0(process.first_anon_pages));
+  const uint64_t fresh = SaturatingSubtract(process.anonymous_pages(), process.first_anonymous_pages());
   return SaturatingSubtract(*process.private_bytes, (process.inherited_copies() + fresh) * page_bytes);
 }
 

@@ -3,8 +3,9 @@
 //
 // The truth is a sweep, a smaps_rollup, or the fork, when neither the child nor its parent owns an anonymous page. From
 // then on
-//   private = truth + pages copied + growth of RssAnon,
-// because a copy leaves RssAnon unchanged and new memory raises it; a copy of a page of a file is new memory. A sweep
+//   private = truth + pages copied + growth of RssAnon and VmSwap,
+// because a copy leaves their sum unchanged, as swapping does, and new memory raises it; a copy of a page of a file is
+// new memory. Of a page in swap the page map does not show whether it is private: the prediction stands. A sweep
 // is later than the counters of its sample; it corrects what they predict only as far as copies and frees in between
 // cannot explain the difference. A page of the parent also becomes its own when the last child copies it: Follow()
 // estimates that until the next look.
@@ -53,17 +54,17 @@ class PrivateMemory {
   static constexpr size_t kLongestPast = 1024;
   struct Basis {
     uint64_t private_pages = 0;  // anonymous
-    uint64_t copies = 0, anon_pages = 0;
+    uint64_t copies = 0, anonymous_pages = 0;
   };
   struct Past {
     absl::Duration t;
-    uint64_t copies = 0, fresh = 0, anon_pages = 0;  // fresh: new pages that are no copies of anonymous ones
+    uint64_t copies = 0, fresh = 0, anonymous_pages = 0;  // fresh: new pages that are no copies of anonymous ones
   };
   struct Range {
     uint64_t least = 0, most = 0;
   };
   struct RollupBasis {
-    uint64_t private_bytes = 0, copies = 0, anon_pages = 0;
+    uint64_t private_bytes = 0, copies = 0, anonymous_pages = 0;
   };
   struct Shares {
     absl::Duration t;

@@ -95,7 +95,7 @@ struct SweepFigures {
   // known.
   Count later_write_protect_faults;  // no fewer than pages copied meanwhile, except in hugetlb mappings
   Count later_new_pages;             // zero-filled, or first written in a private mapping of a file
-  Count anon_pages;                  // RssAnon at that moment
+  Count anonymous_pages;             // RssAnon and VmSwap at that moment
   bool operator==(const SweepFigures&) const = default;
 };
 

@@ -386,19 +386,39 @@ TEST_CASE("a sweep corrects what was counted only as far as nothing around it ex
   }
   SECTION("it missed what was freed after they were read") {
     sweep.later_write_protect_faults = 0;
-    sweep.anon_pages = 1000;
+    sweep.anonymous_pages = 1000;
     sweep.private_pages = 95;
     CHECK(pages_at_2s() == 105);
   }
   SECTION("figures that no machine has") {
     sweep.private_pages = sweep.later_write_protect_faults.emplace(UINT64_MAX);
-    sweep.later_new_pages = sweep.anon_pages = UINT64_MAX;
+    sweep.later_new_pages = sweep.anonymous_pages = UINT64_MAX;
     CHECK(pages_at_2s() == 110);
   }
   SECTION("nobody knows: as much as in the same time before") {
     sweep.private_pages = 300;  // 0.6 s of 120 pages a second
     CHECK(pages_at_2s() == 228);
   }
+}
+
+TEST_CASE("what goes to swap and comes back is as private as it was") {
+  Story story = Forked();
+  const ProcessModel& worker = story.model.processes[1];
+  const auto tick = [&](uint64_t copies, uint64_t in_memory, uint64_t swapped, std::optional<uint64_t> found = {}) {
+    ProcessSample row = Row(1, {.copies = copies, .zero_fills = 50, .anon_pages = in_memory});
+    row.proc.swap_pages = swapped;
+    if (found) row = SweptAt(row, *found, absl::ToDoubleSeconds(story.t) + 0.9, absl::ToDoubleSeconds(story.t) + 0.95);
+    if (found) row.sweep->swapped_pages = swapped;
+    story.Add({}, {row});
+    return std::pair(*worker.private_bytes / kPage, *worker.still_shared_bytes / kPage);
+  };
+  CHECK(tick(100, 1050, 0) == std::pair(uint64_t{150}, uint64_t{900}));
+  CHECK(tick(100, 150, 900) == std::pair(uint64_t{150}, uint64_t{900}));
+  CHECK(tick(100, 130, 920, 130) == std::pair(uint64_t{150}, uint64_t{900}));
+  CHECK(tick(120, 1050, 0) == std::pair(uint64_t{170}, uint64_t{880}));  // read by all, and 20 copied
+  CHECK(worker.peak_private_bytes == 170 * kPage);
+  // The page map knows better: some came back by a write.
+  CHECK(tick(120, 1050, 0, 400) == std::pair(uint64_t{400}, uint64_t{650}));
 }
 
 TEST_CASE("where nothing is freed, private memory is exact at each sample, wherever sweeps fall among copies") {
@@ -424,7 +444,7 @@ TEST_CASE("where nothing is freed, private memory is exact at each sample, where
       run();
       row.sweep->later_write_protect_faults = copies - *row.counts.copies + up_to(50);
       row.sweep->later_new_pages = fresh - *row.counts.zero_fill_pages;
-      row.sweep->anon_pages = 1000 + fresh;
+      row.sweep->anonymous_pages = 1000 + fresh;
     }
     story.Add({}, {row});
     CHECK(*worker.private_bytes / kPage == then);
