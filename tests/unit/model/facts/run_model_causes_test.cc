@@ -127,6 +127,21 @@ TEST_CASE("copied pages of a region count as far as it has grown") {
   CHECK(model.processes[1].copied_pages[0] == 5 + 15);
 }
 
+TEST_CASE("pages of a region are not lost to smaller ones that lay there before") {
+  RunModel model;
+  const auto region = [](int index, uint64_t first, uint64_t end) {
+    return NumberedRegion{index, {RegionKind::kMmap, "", first * 4096, end * 4096}};
+  };
+  Append({.events = {Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked)},
+          .new_regions = {region(0, 12, 14), region(0, 40, 42), region(1, 13, 14)}},
+         &model);
+  Append({.pages = {{1, Cause::kRefcount, 15, 10}}, .new_regions = {region(0, 10, 30), region(0, 30, 35)}}, &model);
+  CHECK(model.processes[1].copied_pages[3] == 10);
+  Append({.pages = {{1, Cause::kRefcount, 43, 2}}, .grown_regions = {{4, 20 * 4096}}}, &model);
+  CHECK(model.processes[1].copied_pages[4] == 2);
+  CHECK(model.regions_by_start.size() == 3);  // the third is of another address space
+}
+
 TEST_CASE("a forked process runs its parent's Python, until it runs another program") {
   RunModel model;
   Append({.events = {Process(0, -1, Origin::kTarget), Python(0, "3.11.2")}}, &model);
