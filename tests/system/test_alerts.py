@@ -153,6 +153,31 @@ def test_hook_does_not_signal_a_trainer_without_a_handler(start_recording):
     assert target.popen.returncode == 0
 
 
+HANDLER = """
+import os, signal, sys, time
+signal.signal(signal.SIGUSR1, lambda *_: os.write(1, (sys.argv[1] if os.getpid() == own else "forked").encode() + b"\\n"))
+own = os.getpid()
+os.fork()
+os.write(1, b"ready\\n")
+time.sleep(60)
+"""
+
+
+def test_hook_finds_the_ranks_below_a_launcher(tmp_path):
+    (tmp_path / "rank.py").write_text(HANDLER)
+    ranks = [f"{harness.PYTHON} {tmp_path}/rank.py {rank} &" for rank in "ab"]
+    launcher = subprocess.Popen(["sh", "-c", f"sh -c '{' '.join(ranks)} wait' & wait"], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        for _ in range(4):
+            assert launcher.stdout.readline() == b"ready\n"
+        environment = {**os.environ, "COWPROF_ALERT_KIND": "host", "COWPROF_PID": str(launcher.pid)}
+        assert subprocess.run([CHECKPOINT_HOOK], env=environment, check=False).returncode == 0
+        asked = {launcher.stdout.readline() for _ in range(2)}
+    finally:
+        os.killpg(launcher.pid, signal.SIGKILL)
+    assert asked == {b"a\n", b"b\n"} and launcher.stdout.read() == b""
+
+
 @pytest.mark.parametrize("script, says", [
     ("exit 7", "ended with status 7"),
     ("exec sleep 1000", "took longer than 10.0 s and was killed"),

@@ -40,7 +40,8 @@ class LineTerminal : public Sink {
  public:
   LineTerminal(NonblockingOutput* out, bool ticks, bool coloured) : out_(out), ticks_(ticks), coloured_(coloured) {}
   absl::Status Write(const Tick& tick) override {
-    for (const Alert& alert : tick.raised) out_->Put(AlertText(alert));
+    for (const Alert& alert : tick.raised)
+      out_->Put(absl::StrCat(Shares(tick.model.info) ? "\n" : "", AlertText(alert)));
     // Ticks that an event or an alert asked for come between those of the interval.
     const RunModel& model = tick.model;
     if (ticks_ && (!last_line_ || model.t - *last_line_ >= kLeastOfInterval * model.info.interval)) {
@@ -55,6 +56,8 @@ class LineTerminal : public Sink {
   }
 
  private:
+  // Whether the program may have left the cursor at the end of a progress bar.
+  bool Shares(const RunInfo& info) const { return info.started_target && ColumnsOfTerminal(out_->fd()) > 0; }
   std::string AlertText(const Alert& alert) const {
     const char* const red = coloured_ && !alert.over ? "\x1b[1;31m" : "";
     return absl::StrCat(alert.over ? "" : "!!! ", red,
