@@ -94,6 +94,18 @@ def test_alert_appears_in_every_output(tmp_path):
     assert report["alerts"][0]["text"] == alert["text"] and report["alerts"][0]["pid"] == report["target"]["pid"]
 
 
+def test_descriptors_of_what_a_script_starts(tmp_path):
+    path = tmp_path / "run.json"
+    result = harness.run_cowprof("--output", path, *QUICK_FDS, "--", "sh", "-c", '"$@"; exit 5', "sh", *OPEN_FILES, "--hold=1")
+    assert result.returncode == 5, result.stderr
+    (alert,) = alerts_of(harness.load_json(path)["records"])
+    assert (alert["kind"], alert["limit"], alert["index"], alert["diagnosis"]) == ("fds", 256, 1, "fd-exhaustion")
+    report = harness.report_of(path)
+    (limit,) = [limit for limit in report["limits"] if limit["kind"] == "fds"]
+    assert limit["limit"] == 256 and limit["peak"] == alert["used"]
+    assert report["diagnoses"][0]["pids"] == [report["alerts"][0]["pid"]] != [report["target"]["pid"]]
+
+
 def test_fail_on_alert_sets_the_exit_status(tmp_path):
     options = ["--output", tmp_path / "run.json", "--quiet", *QUICK_FDS, "--fail-on-alert", "--"]
     result = harness.run_cowprof(*options, *OPEN_FILES, "--hold=1", "--status=5")

@@ -22,6 +22,20 @@ SweeperOptions SweeperOptionsOf(const CollectorOptions& options) {
           .interval = absl::Seconds(options.verify ? 1 : 5)};
 }
 
+// Returns the pid of the living process with the most of `figure`; 0: it is known of none. Rows are in the order of the
+// look.
+pid_t PidWithMost(Count ProcFigures::*figure, const TreeLook& look, const Sample& sample) {
+  pid_t pid = 0;
+  uint64_t most = 0;
+  for (size_t i = 0; i < look.processes.size(); ++i) {
+    const uint64_t has = (sample.processes[i].proc.*figure).value_or(0);
+    if (look.processes[i].exited_ns != 0 || has <= most) continue;
+    most = has;
+    pid = look.processes[i].id.pid;
+  }
+  return pid;
+}
+
 }  // namespace
 
 Collector::Collector(std::unique_ptr<FaultSource> faults, const ProcFs& proc, Limits limits,
@@ -233,8 +247,10 @@ void Collector::FindGupCopies(const TreeLook& look, Sample* sample) {
   }
 }
 
-void Collector::AddLimits(Sample* sample) {
-  if (target_alive()) sample->limits = limits_.Read(processes_.target());
+void Collector::AddLimits(const TreeLook& look, Sample* sample) {
+  const Holders holders = {.descriptors = PidWithMost(&ProcFigures::descriptors, look, *sample),
+                           .address_space = PidWithMost(&ProcFigures::virtual_pages, look, *sample)};
+  if (target_alive()) sample->limits = limits_.Read(processes_.target(), TargetIsExiting(*sample), holders);
   if (kills_) kills_->AddVictims(target_alive() ? sample->limits : limits_.ReadLastCgroups(), sample);
 }
 
@@ -306,7 +322,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
     FindGupCopies(*look, &sample);
   }
   pages_.TakeRegions(&sample);
-  AddLimits(&sample);
+  AddLimits(*look, &sample);
   LookAtShm(interval, last, *look, &sample);
   sample.losses.unreadable = unreadable_;
   return sample;

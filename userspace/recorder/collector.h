@@ -89,7 +89,7 @@ class Collector {
   void AddGupCopies(const TreeLook& look, const std::vector<uint64_t>& faults, Sample* sample);
   void FindGupCopies(const TreeLook& look, Sample* sample);
   void OrderEvents(Sample* sample);
-  void AddLimits(Sample* sample);
+  void AddLimits(const TreeLook& look, Sample* sample);
   void LookAtShm(absl::Duration interval, bool last, const TreeLook& look, Sample* sample);
 
   CollectorOptions options_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
@@ -15,8 +16,9 @@ constexpr size_t kMostCgroups = 256;  // that are remembered by name
 
 }  // namespace
 
-std::vector<LimitSample> TargetLimits::Read(pid_t target) {
-  std::vector<LimitSample> limits = limits_.Read(target);
+std::vector<LimitSample> TargetLimits::Read(pid_t target, bool exiting, const Holders& holders) {
+  holders_ = holders;
+  std::vector<LimitSample> limits = limits_.Read(target, holders);
   // Remember cgroups: the kernel reports the root for a process that is about to end.
   for (const LimitSample& limit : limits) {
     const auto same = [&](const LimitSample& known) { return known.name == limit.name; };
@@ -24,6 +26,13 @@ std::vector<LimitSample> TargetLimits::Read(pid_t target) {
       cgroups_seen_.push_back(limit);
   }
   if (const uint64_t device = limits_.ShmDevice(target); device != 0) shm_device_ = device;
+  if (exiting) return limits;
+  for (const LimitSample& before : std::exchange(last_, limits)) {
+    const auto same = [&](const LimitSample& now) { return now.key() == before.key(); };
+    if (!before.limit || absl::c_any_of(limits, same)) continue;
+    limits.push_back(before);
+    limits.back().limit.reset();
+  }
   return limits;
 }
 

@@ -28,7 +28,7 @@ struct Target {
   const std::string& filesystem_root;
   pid_t pid;
   const std::vector<MemoryCgroup>& cgroups;
-  std::string rlimits;  // /proc/PID/limits, read once for all of its rows; "" if unreadable
+  Holders holders;
 };
 
 using Rows = std::vector<LimitSample>;
@@ -107,25 +107,52 @@ void AppendHost(const Target& target, Rows* rows) {
     swap = SaturatingSubtract(swap, zram.total_bytes);
     swap_free = std::min(swap, SaturatingSubtract(swap_free, zram.free_bytes));  // another moment than meminfo's
   }
-  const uint64_t limit = *host.total_bytes + swap, left = *host.available_bytes + swap_free;
+  const uint64_t arc = ParseShrinkableArc(ReadSmallFile(target.proc.root() + "/spl/kstat/zfs/arcstats").value_or(""));
+  const uint64_t limit = *host.total_bytes + swap;
+  const uint64_t left = SaturatingAdd(*host.available_bytes + swap_free, arc);
   rows->push_back({LimitKind::kHost, "MemTotal+SwapTotal", limit, SaturatingSubtract(limit, left)});
 }
 
-void AppendAddressSpace(const Target& target, Rows* rows) {
-  const Count limit = ParseSoftLimit(target.rlimits, "Max address space");
-  if (!limit) return;
-  const absl::StatusOr<ProcStat> stat = target.proc.ReadStat(target.pid);
-  if (!stat.ok()) return;
-  rows->push_back({LimitKind::kAddressSpace, "RLIMIT_AS", limit, stat->virtual_bytes});
+std::optional<LimitSample> AddressSpaceOf(const ProcFs& proc, pid_t pid, absl::string_view rlimits) {
+  const Count limit = ParseSoftLimit(rlimits, "Max address space");
+  if (!limit) return std::nullopt;
+  const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
+  if (!stat.ok()) return std::nullopt;
+  return LimitSample{LimitKind::kAddressSpace, "RLIMIT_AS", limit, stat->virtual_bytes};
 }
 
 // Present even if unlimited: growth of the count is interesting on its own.
+std::optional<LimitSample> DescriptorsOf(const ProcFs& proc, pid_t pid, absl::string_view rlimits) {
+  if (rlimits.empty()) return std::nullopt;
+  const absl::StatusOr<uint64_t> used = proc.CountDescriptors(pid);
+  if (!used.ok()) return std::nullopt;
+  return LimitSample{LimitKind::kDescriptors, "RLIMIT_NOFILE", ParseSoftLimit(rlimits, "Max open files"), *used};
+}
+
+bool IsNearer(const LimitSample& a, const LimitSample& b) {
+  return std::make_pair(a.ratio().value_or(0), a.used) > std::make_pair(b.ratio().value_or(0), b.used);
+}
+
+// Of a limit that each process has for itself. torchrun or a shell script is the target, and the trainer is below it.
+template <typename RowOf>
+void AppendNearer(const RowOf& row_of, pid_t holder, const Target& target, Rows* rows) {
+  const auto row = [&](pid_t pid) {
+    return row_of(target.proc, pid, target.proc.ReadFile(pid, "limits").value_or(""));
+  };
+  std::optional<LimitSample> nearer = row(target.pid);
+  if (holder != 0 && holder != target.pid) {
+    std::optional<LimitSample> other = row(holder);
+    if (other && (!nearer || IsNearer(*other, *nearer))) nearer = std::move(other);
+  }
+  if (nearer) rows->push_back(*std::move(nearer));
+}
+
+void AppendAddressSpace(const Target& target, Rows* rows) {
+  AppendNearer(AddressSpaceOf, target.holders.address_space, target, rows);
+}
+
 void AppendDescriptors(const Target& target, Rows* rows) {
-  if (target.rlimits.empty()) return;
-  const absl::StatusOr<uint64_t> used = target.proc.CountDescriptors(target.pid);
-  if (!used.ok()) return;
-  const Count limit = ParseSoftLimit(target.rlimits, "Max open files");
-  rows->push_back({LimitKind::kDescriptors, "RLIMIT_NOFILE", limit, *used});
+  AppendNearer(DescriptorsOf, target.holders.descriptors, target, rows);
 }
 
 // All limits, in display order. Each function appends no row, one, or (cgroups) one per level.
@@ -135,32 +162,33 @@ constexpr void (*kLimits[])(const Target&, Rows*) = {
 
 }  // namespace
 
-std::vector<LimitSample> Limits::RowsOf(pid_t pid, const std::vector<MemoryCgroup>& cgroups) const {
-  const Target target{proc_, filesystem_root_, pid, cgroups, proc_.ReadFile(pid, "limits").value_or("")};
+std::vector<LimitSample> Limits::RowsOf(pid_t pid, const Holders& holders,
+                                        const std::vector<MemoryCgroup>& cgroups) const {
+  const Target target{proc_, filesystem_root_, pid, cgroups, holders};
   Rows rows;
   for (const auto append : kLimits) append(target, &rows);
   return rows;
 }
 
-std::vector<LimitSample> Limits::Read(pid_t pid) const {
+std::vector<LimitSample> Limits::Read(pid_t pid, const Holders& holders) const {
   std::vector<MemoryCgroup> cgroups = CgroupsOf(proc_, pid).value_or(last_cgroups_);
-  Rows rows = RowsOf(pid, cgroups);
+  Rows rows = RowsOf(pid, holders, cgroups);
   if (!cgroups.empty()) last_cgroups_ = std::move(cgroups);
   return rows;
 }
 
 // Mounts and memberships are two fifths of the cost of Read().
-std::vector<LimitSample> Limits::Look(pid_t pid, absl::Duration now) {
+std::vector<LimitSample> Limits::Look(pid_t pid, const Holders& holders, absl::Duration now) {
   if (now - looked_up_ >= absl::Seconds(1)) {
     looked_up_ = now;
     cgroups_ = CgroupsOf(proc_, pid).value_or(last_cgroups_);
   }
-  return RowsOf(pid, cgroups_);
+  return RowsOf(pid, holders, cgroups_);
 }
 
 std::vector<LimitSample> Limits::ReadLastCgroups() const {
   Rows rows;
-  AppendCgroups({proc_, filesystem_root_, 0, last_cgroups_, ""}, &rows);
+  AppendCgroups({proc_, filesystem_root_, 0, last_cgroups_, {}}, &rows);
   return rows;
 }
 

@@ -1,5 +1,5 @@
-// Reads every limit that can end the target or its workers, as it applies to the target itself: statfs, cgroup files,
-// /proc/meminfo and /proc/PID/limits. Judges nothing.
+// Reads every limit that can end the target or its workers: statfs, cgroup files and /proc/meminfo as they apply to the
+// target, and /proc/PID/limits of it or of the process below it that is nearest to its own. Judges nothing.
 #ifndef COWPROF_SOURCE_LIMITS_H_
 #define COWPROF_SOURCE_LIMITS_H_
 
@@ -15,6 +15,12 @@
 
 namespace cowprof {
 
+// The living processes below the target, or itself, that have the most of what each process has a limit of its own for;
+// 0: not known.
+struct Holders {
+  pid_t descriptors = 0, address_space = 0;
+};
+
 // Both roots are prefixes, so that tests can pass folders.
 class Limits {
  public:
@@ -22,14 +28,15 @@ class Limits {
       : proc_(std::move(proc)), filesystem_root_(std::move(filesystem_root)) {}
 
   // One row each for shm (statfs of /dev/shm below the process's root), every memory cgroup level with a limit and in
-  // any case the innermost, host memory, RLIMIT_AS and RLIMIT_NOFILE. What can't be read has no row. `used` of a cgroup
+  // any case the innermost, host memory, RLIMIT_AS and RLIMIT_NOFILE (of the target, or of the holder if that is nearer
+  // to its limit). What can't be read has no row. `used` of a cgroup
   // excludes file pages and reclaimable slabs, which the kernel reclaims before it kills; `used` of the host is
-  // MemTotal + SwapTotal minus MemAvailable and SwapFree, without swap on zram. Of a process that is exiting, the
-  // cgroups are those of the last call, which must have been about the same process.
-  std::vector<LimitSample> Read(pid_t pid) const;
+  // MemTotal + SwapTotal minus MemAvailable and SwapFree, without swap on zram, and minus what ZFS's cache gives back.
+  // Of a process that is exiting, the cgroups are those of the last call, which must have been about the same process.
+  std::vector<LimitSample> Read(pid_t pid, const Holders& holders = {}) const;
   // The same, for frequent calls about one process: its list of cgroups may be up to a second old. `now`: of any
   // monotonic clock.
-  std::vector<LimitSample> Look(pid_t pid, absl::Duration now);
+  std::vector<LimitSample> Look(pid_t pid, const Holders& holders, absl::Duration now);
   // The current state of the cgroups that the last Read() found: for a process that has just ended.
   std::vector<LimitSample> ReadLastCgroups() const;
   // st_dev of the file system that the process has at /dev/shm; 0: none, or the process is gone.
@@ -43,7 +50,7 @@ class Limits {
  private:
   ProcFs proc_;
   std::string filesystem_root_;  // prefix of the directories in MemoryCgroup
-  std::vector<LimitSample> RowsOf(pid_t pid, const std::vector<MemoryCgroup>& cgroups) const;
+  std::vector<LimitSample> RowsOf(pid_t pid, const Holders& holders, const std::vector<MemoryCgroup>& cgroups) const;
 
   mutable std::vector<MemoryCgroup> last_cgroups_;
   std::vector<MemoryCgroup> cgroups_;  // of the last Look()

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
@@ -214,6 +215,19 @@ ZramSwap ParseZramSwap(absl::string_view text) {
     zram.free_bytes += (size - used) * 1024;
   }
   return zram;
+}
+
+// "size                            4    8589934592": name, type, value.
+uint64_t ParseShrinkableArc(absl::string_view text) {
+  uint64_t size = 0, least = 0;
+  while (!text.empty()) {
+    absl::string_view line = TakeLine(&text);
+    const absl::string_view name = TakeWord(&line);
+    TakeWord(&line);
+    if (name == "size") ParseNumber(TakeWord(&line), &size);
+    if (name == "c_min") ParseNumber(TakeWord(&line), &least);
+  }
+  return SaturatingSubtract(size, least);
 }
 
 std::vector<Mapping> ParseMaps(absl::string_view text) {

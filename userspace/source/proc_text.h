@@ -79,6 +79,10 @@ struct ZramSwap {
 };
 ZramSwap ParseZramSwap(absl::string_view text);
 
+// /proc/spl/kstat/zfs/arcstats: bytes of OpenZFS's cache that it gives back when memory is short, `size` beyond
+// `c_min`. The kernel's MemAvailable does not have them.
+uint64_t ParseShrinkableArc(absl::string_view text);
+
 }  // namespace cowprof
 
 #endif  // COWPROF_SOURCE_PROC_TEXT_H_

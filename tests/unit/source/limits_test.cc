@@ -206,7 +206,7 @@ TEST_CASE("Look() returns current figures of cgroups that were current within th
   host.V2("/cg/job", "1000\n", 700, 200);
   host.V2("/cg/other", "3000\n", 400, 200);
   Limits limits(ProcFs(host.tree.root() + "/proc"), host.tree.root());
-  const auto look = [&](double t) { return limits.Look(12, absl::Seconds(t)); };
+  const auto look = [&](double t) { return limits.Look(12, {}, absl::Seconds(t)); };
   CHECK(look(5) == Rows{{LimitKind::kCgroupV2, "/job", 1000, 500}});
   host.V2("/cg/job", "1000\n", 800, 200);
   CHECK(look(5.1) == Rows{{LimitKind::kCgroupV2, "/job", 1000, 600}});
@@ -228,7 +228,7 @@ TEST_CASE("of a process that is exiting, the cgroups are those that it was in") 
   host.Process("6:memory:/\n", kMountV1);
   host.tree.Write("/proc/12/stat", "12 (x) D 1 1 1 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 5 8192 1 2 3\n");
   CHECK(limits.Read(12) == before);
-  CHECK(limits.Look(12, absl::Seconds(5)) == before);
+  CHECK(limits.Look(12, {}, absl::Seconds(5)) == before);
   CHECK(limits.ReadLastCgroups() == before);
 }
 
@@ -279,6 +279,22 @@ TEST_CASE("host memory with swap") {
   CHECK(host.Read().empty());
   host.tree.Write("/proc/meminfo", available + swap);
   CHECK(host.Read().empty());
+}
+
+TEST_CASE("host memory: what the cache of ZFS gives back is not used") {
+  Host host;
+  host.tree.Write("/proc/meminfo", "MemTotal: 100 kB\nMemAvailable: 30 kB\n");
+  const auto used = [&](const std::string& arcstats) {
+    host.tree.Write("/proc/spl/kstat/zfs/arcstats",
+                    "9 1 0x01 147 39984 1 2\nname  type data\nhits  4    7\n" + arcstats);
+    return Find(host.Read(), LimitKind::kHost)->used;
+  };
+  CHECK(
+      used("c_min                           4    4096\nc_max 4 81920\nsize                            4    45056\n") ==
+      30 * 1024);
+  CHECK(used("c_min 4 4096\nsize 4 2048\n") == 70 * 1024);
+  CHECK(used("c_min 4 4096\nsize 4 18446744073709551615\n") == 0);
+  CHECK(used("c_min\nsize 4 x\n") == 70 * 1024);
 }
 
 TEST_CASE("host memory: swap on zram is not memory of its own") {
@@ -342,6 +358,36 @@ TEST_CASE("resource limits of the process") {
   std::filesystem::remove_all(host.tree.root() + "/proc/12/fd");
   host.tree.Write("/proc/12/limits", limits("65536", "1024"));
   CHECK(host.Read().empty());
+}
+
+TEST_CASE("limits of one process are those of the one that is nearer to its own") {
+  Host host;
+  const auto process = [&](int pid, const char* space, uint64_t virtual_bytes, const char* files, int open) {
+    const std::string folder = absl::StrCat("/proc/", pid);
+    host.tree.Write(folder + "/stat",
+                    absl::StrCat(pid, " (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 ", virtual_bytes, " 1 2 3\n"));
+    host.tree.Write(folder + "/limits", absl::StrCat("Limit   Soft Limit  Hard Limit  Units\nMax open files   ", files,
+                                                     "   9999  files\nMax address space   ", space, "   9 bytes\n"));
+    for (int fd = 0; fd < open; ++fd) host.tree.Write(absl::StrCat(folder, "/fd/", fd), "");
+  };
+  process(12, "65536", 8192, "100", 4);
+  process(13, "65536", 32768, "100", 50);
+  const ProcFs proc(host.tree.root() + "/proc");
+  const auto read = [&](const Holders& holders) { return Limits(proc, host.tree.root()).Read(12, holders); };
+  const LimitSample own_space{LimitKind::kAddressSpace, "RLIMIT_AS", 65536, 8192};
+  const LimitSample own_files{LimitKind::kDescriptors, "RLIMIT_NOFILE", 100, 4};
+  CHECK(read({}) == Rows{own_space, own_files});
+  CHECK(read({.descriptors = 12, .address_space = 12}) == Rows{own_space, own_files});
+  CHECK(read({.descriptors = 99, .address_space = 99}) == Rows{own_space, own_files});  // it is gone
+  const LimitSample space{LimitKind::kAddressSpace, "RLIMIT_AS", 65536, 32768};
+  const LimitSample files{LimitKind::kDescriptors, "RLIMIT_NOFILE", 100, 50};
+  CHECK(read({.descriptors = 13, .address_space = 13}) == Rows{space, files});
+  CHECK(Limits(proc, host.tree.root()).Look(12, {.descriptors = 13}, absl::Seconds(5)) == Rows{own_space, files});
+  // It may have raised its own.
+  process(13, "unlimited", 32768, "4096", 50);
+  CHECK(read({.descriptors = 13, .address_space = 13}) == Rows{own_space, own_files});
+  process(13, "65536", 32768, "unlimited", 50);
+  CHECK(read({.descriptors = 13, .address_space = 13}) == Rows{space, own_files});
 }
 
 TEST_CASE("shared memory is read through the process's own root") {

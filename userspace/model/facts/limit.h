@@ -38,7 +38,8 @@ struct LimitKey {
   }
 };
 
-// One limit at one instant, as it applies to the target. `limit` absent: none is set. For memory, `used` leaves out
+// One limit at one instant, as it applies to the target, or (kAddressSpace, kDescriptors) to the process of its tree
+// that is nearest to its own. `limit` absent: none is set. For memory, `used` leaves out
 // what can be given back: page cache and reclaimable slabs.
 struct LimitSample {
   LimitKind kind = LimitKind::kHost;

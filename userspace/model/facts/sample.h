@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -204,6 +205,12 @@ struct Sample {
   Losses losses;
   bool operator==(const Sample&) const = default;
 };
+
+// /proc has no figures of a process that is exiting, which may take seconds, and it lets go of its limits one by one.
+inline bool TargetIsExiting(const Sample& sample) {
+  return std::any_of(sample.processes.begin(), sample.processes.end(),
+                     [](const ProcessSample& row) { return row.index == 0 && !row.proc.threads; });
+}
 
 // ---- What holds for the whole recording ----
 

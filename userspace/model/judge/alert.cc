@@ -98,12 +98,6 @@ double CopiedSince(double gained, const TopContributor& top_contributor, double 
 // Share of what was gained that is not copies.
 double NewShare(double gained, double copied) { return gained > 0 ? 1 - std::min(copied / gained, 1.0) : 0; }
 
-// /proc has no figures of a process that is exiting, which may take seconds, and it lets go of its limits one by one.
-bool TargetIsExiting(const Sample& sample) {
-  return std::any_of(sample.processes.begin(), sample.processes.end(),
-                     [](const ProcessSample& row) { return row.index == 0 && !row.proc.threads; });
-}
-
 }  // namespace
 
 std::vector<const Alert*> StandingOf(const std::vector<Alert>& alerts) {
@@ -298,6 +292,7 @@ void AlertWatch::JudgeLimit(bool gone, const RunModel& model, const Forecast& fo
                             std::vector<Alert>* alerts) {
   const LimitSample& limit = watched->now;
   const UsageRamp& ramp = watched->ramp;
+  gone |= !limit.limit;
   const auto say = [&](AlertRule rule, const TimeLeftOf& left, const TopContributor& top_contributor, bool over) {
     Alert alert = {.t = t_, .rule = rule, .over = over, .kind = limit.kind, .name = limit.name};
     alert.limit = limit.limit.value_or(0);

@@ -13,8 +13,8 @@ namespace {
 constexpr double kNear = 0.8, kAllButUsedUp = 0.95;
 constexpr double kLeastRise = 0.02;  // of the bound; what does not rise is well as long as it is not all but used up
 
-// The process with most descriptors of those that are near `bound` and had fewer before. The limit is the target's: one
-// that holds more has a limit of its own.
+// The process with most descriptors of those that are near `bound` and had fewer before. The limit is that of the
+// process nearest to its own: one that holds more has another.
 const ProcessModel* NearestToBound(const RunModel& model, uint64_t bound) {
   const ProcessModel* most = nullptr;
   for (const ProcessModel& process : model.processes) {
@@ -39,7 +39,7 @@ Diagnosis FdExhaustion(const Facts& facts) {
     return kIsOfDescriptors(one) && one.outlook == Outlook::kWillExceed;
   });
   const ProcessModel* const near = NearestToBound(model, bound);
-  const ProcessModel* const most = near != nullptr ? near : rising ? model.target() : nullptr;
+  const ProcessModel* const most = near != nullptr ? near : rising ? HolderOf(limit->now, model) : nullptr;
   if (most == nullptr) return {};
   const uint64_t peak = most->peak_descriptors.value_or(0);
   if (peak > bound) return {};

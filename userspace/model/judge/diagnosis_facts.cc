@@ -46,6 +46,22 @@ const LimitModel* LimitOf(const RunModel& model, LimitKind kind) {
   return found == model.limits.end() ? nullptr : &*found;
 }
 
+const ProcessModel* HolderOf(const LimitSample& limit, const RunModel& model) {
+  const ProcessModel* holder = nullptr;
+  uint64_t least = 0;
+  for (const ProcessModel& process : model.processes) {
+    const bool counts = limit.kind == LimitKind::kDescriptors;
+    const Count& has = counts ? process.proc.descriptors : process.proc.virtual_pages;
+    if (process.ended || !has) continue;
+    const uint64_t used = counts ? *has : *has * model.info.page_bytes;
+    const uint64_t apart = std::max(used, limit.used) - std::min(used, limit.used);
+    if (holder != nullptr && apart >= least) continue;
+    holder = &process;
+    least = apart;
+  }
+  return holder;
+}
+
 std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
 
 std::string Facts::Bytes(uint64_t pages) const { return HumanBytes(pages * page_bytes); }

@@ -293,15 +293,15 @@ void Conclude(const RunModel& model, const ForecastInputs& inputs, Forecast* for
   for (size_t i = 0; i < model.limits.size(); ++i) {
     const LimitModel& limit = model.limits[i];
     if (!limit.now.limit || *limit.now.limit == 0) continue;
-    const double peak = limit.peak, bound = *limit.now.limit;
+    const double peak = limit.peak;
     const auto start = std::find_if(model.info.limits.begin(), model.info.limits.end(),
                                     [&](const LimitSample& other) { return other.key() == limit.now.key(); });
     const bool killed = start != model.info.limits.end() && limit.now.kills.value_or(0) > start->kills.value_or(0);
     forecast->limits.push_back({.now = limit.now,
                                 .peak = {peak, peak, peak},
-                                .outlook = killed || peak >= bound      ? Outlook::kWillExceed
-                                           : peak >= kTightFrom * bound ? Outlook::kTight
-                                                                        : Outlook::kSafe});
+                                .outlook = killed || limit.peak_ratio >= 1  ? Outlook::kWillExceed
+                                           : limit.peak_ratio >= kTightFrom ? Outlook::kTight
+                                                                            : Outlook::kSafe});
   }
 }
 

@@ -37,7 +37,7 @@ struct Scenario {
   bool spawned = false;                                               // the worker: it called exec
   double until = 60;
   bool exits = false;  // the target, when the limit is gone
-  double gone_from = 1e9, resized_from = 1e9, resized_to = 0;
+  double gone_from = 1e9, lifted_from = 1e9, resized_from = 1e9, resized_to = 0;
   Outlook outlook = Outlook::kUnknown;
   bool plateau_known = true;
   Cause cause = Cause::kRefcount;  // of the copies
@@ -75,10 +75,11 @@ class Player {
     std::vector<LimitSample> limits = {
         {.kind = LimitKind::kHost, .name = "host", .limit = 64000 * kMb, .used = 9000 * kMb}};
     const double limit = t >= run_.resized_from ? run_.resized_to : run_.limit;
-    const LimitSample own = {.kind = run_.kind,
-                             .name = "/job",
-                             .limit = static_cast<uint64_t>(limit * kMb),
-                             .used = static_cast<uint64_t>(run_.used(t) * kMb)};
+    LimitSample own = {.kind = run_.kind,
+                       .name = "/job",
+                       .limit = static_cast<uint64_t>(limit * kMb),
+                       .used = static_cast<uint64_t>(run_.used(t) * kMb)};
+    if (t >= run_.lifted_from) own.limit.reset();
     if (t < run_.gone_from) limits.push_back(own);
     return limits;
   }
@@ -431,14 +432,16 @@ TEST_CASE("limits that change") {
     run.resized_to = 4000;
   }
   SECTION("one that is gone ends its alert") { run.gone_from = 20; }
+  SECTION("one that is lifted does, too") { run.lifted_from = 20; }
   const std::vector<Alert> alerts = AlertsOf(run);
   INFO(Told(alerts));
   REQUIRE(alerts.size() >= 2);
   CHECK_FALSE(alerts.front().over);
   CHECK(alerts.back().over);
   CHECK(absl::ToDoubleSeconds(alerts.back().t) == Approx(21).margin(1.5));
-  CHECK(absl::EndsWith(alerts.back().text,
-                       run.gone_from < 60 ? ": the limit is gone" : "near its limit, 950.0 MiB of 3.9 GiB used"));
+  CHECK(absl::EndsWith(alerts.back().text, std::min(run.gone_from, run.lifted_from) < 60
+                                               ? ": the limit is gone"
+                                               : "near its limit, 950.0 MiB of 3.9 GiB used"));
 }
 
 TEST_CASE("an alert does not end because the target that meets it is exiting") {

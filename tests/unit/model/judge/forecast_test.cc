@@ -635,6 +635,20 @@ TEST_CASE("descriptors are a limit like others, and copies are not charged to th
   CHECK(EtaOf(forecast) == Approx(81).epsilon(0.05));
 }
 
+TEST_CASE("of a program that has ended, each peak counts against the limit of its moment") {
+  const auto outlook = [](uint64_t used, uint64_t limit, uint64_t later_used, uint64_t later_limit) {
+    Story story;
+    story.Add(
+        {.events = {Forked(0, true)}, .processes = {Row(0, 0, 1000)}, .limits = {Cgroup(limit * kMiB, used * kMiB)}});
+    story.Add({.processes = {Row(0, 0, 1000)}, .limits = {Cgroup(later_limit * kMiB, later_used * kMiB)}});
+    return story.Add({.events = {Exited(0)}, .processes = {Row(0, 0, 0)}}).outlook;
+  };
+  CHECK(outlook(500, 1000, 500, 1000) == Outlook::kSafe);
+  CHECK(outlook(990, 1000, 990, 2000) == Outlook::kTight);
+  CHECK(outlook(1000, 1000, 900, 2000) == Outlook::kWillExceed);
+  CHECK(outlook(1200, 1600, 300, 800) == Outlook::kSafe);  // lowered later
+}
+
 TEST_CASE("of a program that has ended it is said what it came to") {
   Shuffled story(16'384, 2, 400);
   story.Read(30, 1000);

@@ -104,6 +104,27 @@ TEST_CASE("what others put into a /dev/shm that is not the target's alone does n
   CHECK(top(LimitKind::kHost, 1200).index == -1);
 }
 
+TEST_CASE("descriptors and address space: the process that the limit is about") {
+  RunModel model;
+  model.processes = {Worker(0, 0), Worker(1, 0), Worker(2, 0)};
+  for (ProcessModel& process : model.processes) {
+    process.proc.descriptors = 4 + 400 * process.index;
+    process.proc.virtual_pages = 100 - process.index;
+  }
+  model.limits = {{.now = {.kind = LimitKind::kDescriptors, .limit = 1024, .used = 410}},
+                  {.now = {.kind = LimitKind::kAddressSpace, .limit = 1 << 20, .used = 99 * 4096}}};
+  const auto top = [&](LimitKind kind) { return TopContributorOf(kind, 400, {{}, kLastTick}, model); };
+  CHECK(top(LimitKind::kDescriptors).index == 1);
+  CHECK(top(LimitKind::kDescriptors).cause == "descriptors");
+  CHECK(top(LimitKind::kAddressSpace).index == 1);
+  CHECK(top(LimitKind::kAddressSpace).cause == "new-memory");
+  model.processes[1].ended = kLastTick;
+  CHECK(top(LimitKind::kDescriptors).index == 2);
+  CHECK(top(LimitKind::kAddressSpace).index == 0);
+  model.limits.clear();
+  CHECK(top(LimitKind::kDescriptors).index == 0);
+}
+
 // The collector moves an end between the last pull and its tick to that tick.
 TEST_CASE("memory of those that ended since the last tick is leaving, earlier ones' is gone") {
   const auto ended = [](int index, absl::Duration at) {
