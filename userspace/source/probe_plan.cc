@@ -163,7 +163,8 @@ const std::vector<RungRow>& Rows() {
 
 const char* RemedyOfRefusal(const RungRow& row, const absl::Status& refused) {
   if (!row.bpf) return "run cowprof as the user that the process runs as, in the same container";
-  if (absl::IsResourceExhausted(refused)) return "raise the limit on open files or memory (ulimit -n, ulimit -v)";
+  if (absl::IsResourceExhausted(refused))
+    return "raise the limit on open files or memory: ulimit -n, ulimit -v, or that of the container or unit";
   if (absl::IsPermissionDenied(refused))
     return "the kernel or the container's seccomp profile refuses bpf(2); run cowprof on the host";
   return "none known for this kernel; please report this message";

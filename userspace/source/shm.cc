@@ -331,11 +331,11 @@ absl::StatusOr<ShmLook> ShmLook::Begin(const ProcFs& proc, const ShmLookPlan& pl
   sample.device = DeviceOf(info);
   state->device_text = absl::StrFormat("%02x:%02x ", info.stx_dev_major, info.stx_dev_minor);
   sample.whole = plan.whole;
-  // tmpfs mounted with size=0 is unbounded and reports 0 blocks.
-  if (size.f_blocks > 0) sample.capacity_bytes = uint64_t{size.f_blocks} * size.f_frsize;
+  if (size.f_blocks > 0) sample.capacity_bytes = uint64_t{size.f_blocks} * size.f_frsize;  // 0: mounted with size=0
   sample.used_bytes = uint64_t{SaturatingSubtract(size.f_blocks, size.f_bfree)} * size.f_frsize;
-  // With docker's --ipc=host, processes that can't be seen from here use it, too.
-  if (!HasHostPids() && HasHostIpc()) sample.unreadable = 1, sample.unreadable_bytes = sample.used_bytes;
+  // Unseen processes use it, too: with docker's --ipc=host, or where /proc hides those of others (hidepid), as process 1.
+  if ((!HasHostPids() && HasHostIpc()) || !proc.ReadStat(1).ok())
+    sample.unreadable = 1, sample.unreadable_bytes = sample.used_bytes;
   Directory top = ListOf(openat(state->root.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (top == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("list ", root, "/dev/shm"));
   state->folders.push_back({std::move(top), ""});
