@@ -268,3 +268,35 @@ def test_causes_and_types_from_bytes(scenario, nobodys_folder):
     if kind:
         assert report["by_type"][0]["type"] == kind and report["by_type"][0]["share"] >= 0.9
     assert report["by_line"] == []
+
+
+FROZEN = """
+import gc, os, sys, time
+data = [{str(i): i} for i in range(100_000)]
+gc.collect()
+if sys.argv[1] == "frozen":
+    gc.freeze()
+if os.fork() == 0:
+    time.sleep(2)
+    for part in range(5):
+        for item in data[part * 20_000:(part + 1) * 20_000]: len(item)
+        gc.collect()
+    time.sleep(2.5)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_what_was_frozen_is_not_said_to_be_collected(frozen, nobodys_folder):
+    rungs = [row["rung"] for row in harness.doctor()[0]["rungs"]]
+    path = nobodys_folder / "r.json"
+    done = harness.run_cowprof("--quiet", "--output", path, *[f"--without={rung}" for rung in rungs if rung != "page-map"], "--",
+                               harness.PYTHON, "-c", FROZEN, "frozen" if frozen else "not")
+    assert done.returncode == 0, done.stderr
+    report = harness.report_of(path)
+    (worker,) = report["workers"]
+    assert worker["copies"] > 1500
+    collected = worker["by_cause"]["gc_header"]
+    assert collected < 0.05 * worker["copies"] if frozen else collected > 0.3 * worker["copies"], worker["by_cause"]
+    assert not frozen or "cow-gc-header" not in [one["id"] for one in report["diagnoses"]]

@@ -74,7 +74,14 @@ void PageEvidence::NoteBase(const ProcessId& worker, const ProcessId& parent, co
   Collections& own = collections_[worker];
   if (own.base || !own.now || !parents) return;
   own.base = std::min(*own.now, *parents);
-  own.unclear = *own.base > before.value_or(*own.base);
+  own.unclear = *own.base > before.value_or(0);
+}
+
+// What was copied so far is explained. The next sweep may still find copies of a collection of the last round.
+void PageEvidence::Advance(Collections* own) {
+  if (!own->before || !own->base) return;
+  own->base = *own->before;
+  own->unclear = false;
 }
 
 Collected PageEvidence::CollectedIn(const ProcessId& worker) const {
@@ -91,6 +98,7 @@ std::optional<std::vector<ExplainedPage>> PageEvidence::Read(const ProcessId& wo
   if (program.python() == Program::Python::kNotKnownYet && program.reason().empty()) return std::nullopt;
   const std::optional<HeadLayout> layout = program.Heads();
   NoteBase(worker, parent, program);
+  if (copied.empty()) Advance(&collections_[worker]);
   if (copied.empty() || !layout || program.python() != Program::Python::kReadable) return pages;
   // A collection is counted when it is over, but writes before that.
   if (allowance_ <= absl::ZeroDuration() || program.IsCollecting(worker.pid)) return std::nullopt;
@@ -98,7 +106,9 @@ std::optional<std::vector<ExplainedPage>> PageEvidence::Read(const ProcessId& wo
   program.memory().Prefer(worker);
   const PresentMemory own_memory(worker.pid, proc_), parent_memory(parent.pid, proc_);
   const VerifyTarget target = {0, own_memory, parent_memory, *layout, program.Types()};
-  const Collected collected = CollectedIn(worker);
+  Collected collected = CollectedIn(worker);
+  // It writes to nothing that was frozen: which of these were is not known.
+  if (collected == Collected::kYes && program.HasFrozen(worker.pid)) collected = Collected::kUnknown;
   verifier_.Forget(0);
   verifier_.Offer(0, copied);
   PageWords own, parents;
@@ -114,11 +124,7 @@ std::optional<std::vector<ExplainedPage>> PageEvidence::Read(const ProcessId& wo
     pages.push_back({verdict.address, shape, of_object ? TypeOn(heads, own, parents, shape, random_()) : 0});
   }
   allowance_ -= ReadClock(CLOCK_THREAD_CPUTIME_ID) - before;
-  // The next sweep may still find copies of a collection of the last round.
-  if (Collections& own = collections_[worker]; own.before && own.base) {
-    own.base = *own.before;
-    own.unclear = false;
-  }
+  Advance(&collections_[worker]);
   return pages;
 }
 

@@ -52,6 +52,7 @@ class PageEvidence {
     bool unclear = false;                 // the true base may be lower
   };
   void NoteBase(const ProcessId& worker, const ProcessId& parent, const Program& program);
+  static void Advance(Collections* own);
   Collected CollectedIn(const ProcessId& worker) const;
 
   ProcFs proc_;

@@ -203,6 +203,22 @@ bool Program::IsCollecting(pid_t pid) const {
   return address != 0 && ReadValue<uint32_t>(memory_.Of(pid), address) == 1;
 }
 
+bool Program::HasFrozen(pid_t pid) const {
+  // CPython 3.12 moves its own immortal objects there, some 400. A freeze takes thousands, of the imported modules
+  // alone.
+  constexpr int kLeast = 2048;
+  const uint64_t head = PermanentGenerationAddress(interpreter_);
+  if (head == 0) return false;
+  const ProcessMemory memory = memory_.Of(pid);
+  uint64_t at = head;
+  for (int i = 0; i <= kLeast; ++i) {
+    const auto next = ReadValue<uint64_t>(memory, at);
+    if (!next || *next == head || *next % sizeof(uint64_t) != 0) return false;
+    at = *next;
+  }
+  return true;
+}
+
 uint64_t Program::EnvironAddress(pid_t pid) {
   if (environ_address_ == 0 && environ_looks_ < kMostEnvironLooks) {
     ++environ_looks_;

@@ -84,6 +84,7 @@ class Program {
   // How often the collector has gone through all objects; nullopt if unknown.
   std::optional<uint64_t> FullCollections(pid_t pid) const;
   bool IsCollecting(pid_t pid) const;  // false if unknown
+  bool HasFrozen(pid_t pid) const;     // whether gc.freeze() keeps objects from the collector; false if unknown
   // The memory of that process alone, where another of its lineage may have something else.
   ProcessMemory MemoryOf(pid_t pid) const { return memory_.Of(pid); }
   // Where the processes of the lineage have their variable `environ`, looked for in `pid`; 0 if unknown.

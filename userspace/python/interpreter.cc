@@ -311,6 +311,17 @@ uint64_t FullCollectionsAddress(const Interpreter& interpreter) {
   return interpreter.collecting_address - kStatsOfOldest;
 }
 
+uint64_t PermanentGenerationAddress(const Interpreter& interpreter) {
+  // From 3.7 to 3.14 struct _gc_runtime_state has it before generation_stats[3]: a head, an int and an int, aligned as
+  // the head is, which up to 3.7 may be a union with a long double.
+  constexpr uint64_t kStats = 72, kHeadWithLongDouble = 32;
+  const uint64_t head = interpreter.layout.gc_head_bytes;
+  if (interpreter.collecting_address == 0 || interpreter.layout.minor < 7 || head == 0 || interpreter.free_threaded)
+    return 0;
+  const uint64_t generation = head == kHeadWithLongDouble ? head + 16 : head + 8;
+  return interpreter.collecting_address - kStats - generation;
+}
+
 absl::StatusOr<Interpreter> FindInterpreter(const ProcFs& proc, pid_t pid, const MemoryReader& memory,
                                             FilesWithoutPython* without) {
   const absl::StatusOr<std::vector<Mapping>> mappings = proc.ReadMaps(pid);

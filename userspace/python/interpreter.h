@@ -60,6 +60,10 @@ std::optional<bool> CollectorOn(const Interpreter& interpreter, const MemoryRead
 // Where gc.get_stats()[2]["collections"] is, which counts how often the collector went through all objects. 0: unknown.
 uint64_t FullCollectionsAddress(const Interpreter& interpreter);
 
+// Where the list of the permanent generation begins, which has what gc.freeze() took out of the collector's reach: its
+// first word is this address while there is nothing. 0: unknown.
+uint64_t PermanentGenerationAddress(const Interpreter& interpreter);
+
 // ---- Its two halves, for tests ----
 
 // What the ELF file says: addresses in the target, 0 where the symbol or section does not exist.

@@ -252,6 +252,25 @@ TEST_CASE("python interpreter: where full collections are counted") {
   CHECK(address(11, 2) == 0);
 }
 
+TEST_CASE("python interpreter: where the permanent generation is") {
+  Interpreter interpreter;
+  interpreter.collecting_address = 0x1000;
+  const auto address = [&](uint32_t minor, uint32_t head) {
+    interpreter.layout.minor = minor;
+    interpreter.layout.gc_head_bytes = head;
+    return PermanentGenerationAddress(interpreter);
+  };
+  CHECK(address(6, 32) == 0);  // it has no gc.freeze()
+  CHECK(address(7, 24) == 0x1000 - 104);
+  CHECK(address(7, 32) == 0x1000 - 120);
+  CHECK(address(7, 0) == 0);
+  for (const uint32_t minor : {8u, 11u, 14u}) CHECK(address(minor, 16) == 0x1000 - 96);
+  interpreter.free_threaded = true;
+  CHECK(address(13, 16) == 0);
+  interpreter = {};
+  CHECK(PermanentGenerationAddress(interpreter) == 0);
+}
+
 TEST_CASE("python interpreter: a process without Python, and no process") {
   const ProcFs proc;
   ProgramFiles files;
