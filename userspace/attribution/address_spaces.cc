@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "python/object_heads.h"
 #include "python/process_memory.h"
@@ -78,6 +79,8 @@ void AddressSpaces::LookForHeads(int owner, pid_t pid, const HeadLayout& layout,
 void AddressSpaces::Add(int owner, int index, const FinishedSweep& sweep) {
   const auto space = spaces_.find(owner);
   if (space == spaces_.end()) return;
+  absl::flat_hash_map<int, RegionCount>& counts = counts_[index];
+  absl::flat_hash_set<int> found;
   for (const RangePages& pages : sweep.ranges) {
     if (pages.number >= space->second.numbers.size()) continue;
     const int region = space->second.numbers[pages.number];
@@ -88,10 +91,18 @@ void AddressSpaces::Add(int owner, int index, const FinishedSweep& sweep) {
                                .diverged_pages = pages.diverged_pages,
                                .same_pages = pages.same_pages,
                                .new_pages = pages.new_pages};
-    RegionCount& last = counts_[index][region];
+    found.insert(region);
+    RegionCount& last = counts[region];
     if (last == count) continue;
     last = count;
     changed_.push_back(count);
+  }
+  // Those that are gone, or begin elsewhere now and have another number.
+  for (auto& [region, last] : counts) {
+    const RegionCount none = {.index = index, .region = region};
+    if (found.contains(region) || last == none) continue;
+    last = none;
+    changed_.push_back(none);
   }
 }
 

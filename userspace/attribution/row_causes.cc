@@ -23,8 +23,10 @@ Cause RowCauses::Of(Program& program, const Member& member, uint32_t image, cowp
 }
 
 Cause RowCauses::OfShape(uint32_t serial, cowprof_shape shape) const {
-  const auto most = shapes_.find({serial, shape});
-  return most == shapes_.end() ? Cause::kUnknown : most->second.cause;
+  const auto found = shapes_.find({serial, shape});
+  if (found == shapes_.end()) return Cause::kUnknown;
+  const CauseCounts& causes = found->second;
+  return static_cast<Cause>(std::max_element(causes.begin(), causes.end()) - causes.begin());
 }
 
 void RowCauses::Judge(const std::vector<FollowedProcess>& processes, const Pull& pull, Sample* sample) {
@@ -41,7 +43,7 @@ void RowCauses::Judge(const std::vector<FollowedProcess>& processes, const Pull&
     if (member == nullptr) continue;
     const Cause cause = Of(programs_->OfRow(row.image, *member), *member, row.image, row.shape, row.ip);
     causes[row.serial][static_cast<int>(cause)] += row.copies;
-    if (Most& most = shapes_[{row.serial, row.shape}]; row.copies >= most.copies) most = {row.copies, cause};
+    shapes_[{row.serial, row.shape}][static_cast<int>(cause)] += row.copies;
     if (row.shape == COWPROF_SHAPE_UNREAD || row.shape == COWPROF_SHAPE_KERNEL || row.sampled) continue;
     // The page decided, not the instruction.
     if (row.shape == COWPROF_SHAPE_FREED || row.shape == COWPROF_SHAPE_FREED_KERNEL ||

@@ -31,16 +31,11 @@ class RowCauses {
   void Forget(const absl::flat_hash_set<uint32_t>& images);
 
  private:
-  struct Most {  // of the copies onto one shape, by one process
-    uint64_t copies = 0;
-    Cause cause = Cause::kUnknown;
-  };
-
   const Programs* programs_;
   FaultSource* faults_;
   SiteTrust trust_;
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint64_t>, Cause> judged_;  // image, shape, ip
-  absl::flat_hash_map<std::pair<uint32_t, int>, Most> shapes_;                   // by serial and shape
+  absl::flat_hash_map<std::pair<uint32_t, int>, CauseCounts> shapes_;            // by serial and shape
   CauseEvidence evidence_, ended_evidence_;  // as last reported; `looked` and `told` of processes that are gone
 };
 

@@ -24,7 +24,8 @@ struct KnownFunction {
   std::optional<Framework> framework;
 };
 constexpr KnownFunction kFunctions[] = {
-    {"_worker_loop", "torch/utils/data/_utils/worker.py", Duty::kLoader, Framework::kDataLoader},  // since 1.0
+    {"_worker_loop", "torch/utils/data/_utils/worker.py", Duty::kLoader, Framework::kDataLoader},          // since 1.0
+    {"_process_worker_loop", "torch/utils/data/_utils/worker.py", Duty::kLoader, Framework::kDataLoader},  // after 2.14
     {"worker", "/multiprocessing/pool.py", Duty::kPool, Framework::kPool},
     {"_process_worker", "/concurrent/futures/process.py", Duty::kPool, Framework::kExecutor},
     {"_process_worker", "/loky/process_executor.py", Duty::kPool, Framework::kJoblib},
@@ -237,11 +238,11 @@ std::optional<LoaderWorker> ReadLoader(const Interpreter& interpreter, const Mem
   if (!code || (*code & ~uint64_t{layout.frame.code_tag_mask}) != loop.code) return std::nullopt;
   const auto find = [&](absl::string_view name) { return FindPosition(layout, memory, loop.code, name); };
   const auto read = [&](absl::string_view name) { return IntAt(interpreter, memory, loop, find(name)); };
-  if (known->code != loop.code || known->frame != loop.frame || !known->batch)
+  if (known->code != loop.code || known->frame != loop.frame || !known->worker_id)
     *known = {loop.code, loop.frame, find("idx"), read("worker_id"), read("num_workers")};
   const auto& [of_code, of_frame, batch, worker_id, num_workers] = *known;
   if (!worker_id || !num_workers || *worker_id >= *num_workers || *num_workers > kMostWorkers) {
-    known->batch.reset();
+    known->worker_id.reset();
     return std::nullopt;
   }
   return LoaderWorker{

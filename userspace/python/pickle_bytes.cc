@@ -194,6 +194,7 @@ void PickleWalk::CountArray(uint64_t object) {
     size *= dimension;
   }
   bytes += size + 150;
+  unsized |= *kind == 'T';  // numpy 2's StringDType, pickled as a list of str: these are views of 16 bytes
   ++mix.arrays;
   mix.array_bytes += size;
 }

@@ -68,6 +68,21 @@ TEST_CASE("of an address space that is forgotten nothing is kept") {
   CHECK(sample.regions[0].region == 1);
 }
 
+TEST_CASE("what was counted of a region that is gone is told to be nothing, once") {
+  Setting setting;
+  setting.Map("00400000-00500000 rw-p 00000000 00:00 0 [heap]\n00800000-00900000 rw-p 00000000 00:00 0\n");
+  setting.spaces.RangesOf(3, 7, 0, absl::Seconds(1));
+  const auto sweep = [&](std::vector<RangePages> ranges) {
+    setting.spaces.Add(3, 3, {.ranges = std::move(ranges)});
+    setting.spaces.Take(&setting.sample);
+    return setting.sample.regions;
+  };
+  CHECK(sweep({{.number = 0, .private_pages = 9}, {.number = 1, .private_pages = 8}}).size() == 2);
+  CHECK(sweep({{.number = 0, .private_pages = 9}}) == std::vector<RegionCount>{{.index = 3, .region = 1}});
+  CHECK(sweep({{.number = 0, .private_pages = 9}}).empty());
+  CHECK(sweep({{.number = 0, .private_pages = 9}, {.number = 1, .private_pages = 8}}).size() == 1);
+}
+
 TEST_CASE("when there are too many regions, those that have a number are counted, and it is said once") {
   FixtureTree tree;
   AddressSpaces spaces(ProcFs(tree.root()), 4096, /*most_regions=*/1);

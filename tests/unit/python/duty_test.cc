@@ -174,6 +174,7 @@ TEST_CASE("torch worker: the argument of its loop") {
 TEST_CASE("torch worker: not a worker") {
   CHECK_FALSE(Worker(kTrue, "_worker_loop", "/home/me/worker.py").Ask().has_value());
   CHECK_FALSE(Worker(kTrue, "_worker_loop_of_mine").Ask().has_value());
+  CHECK(Worker(kTrue, "_process_worker_loop").Ask().has_value());
   CHECK_FALSE(Worker(kTrue, "main").Ask().has_value());
 }
 
