@@ -182,10 +182,26 @@ test("a forecast that holds for several samples is told with the moment at which
   const { parsePayload } = await loadSource("data/decode.ts");
   const { saidAt } = await loadSource("core/forecast.ts");
   const page = await parsePayload(pack(data));
-  const { seconds, now, best } = saidAt(page, 103);
-  assert.deepEqual([seconds, now, best], [100, data.totals.workers_private_kib[100], data.forecasts.best_kib[103]]);
+  const { seconds, plateau } = saidAt(page, 103);
+  assert.deepEqual([seconds, plateau.now, plateau.best], [100, data.totals.workers_private_kib[100], data.forecasts.best_kib[103]]);
   delete data.forecasts.said_ms;
   assert.equal(saidAt(await parsePayload(pack(data)), 103).seconds, 103, "an older page");
+});
+
+test("a forecast without a plateau, as of a leak, tells when the limit is full, and draws nothing", async () => {
+  const data = makePage();
+  for (const name of ["low_kib", "best_kib", "high_kib", "eta_s"]) data.forecasts[name] = data.forecasts[name].map(() => null);
+  data.forecasts.limit_eta_s = data.times_ms.map((_, i) => (i < 100 ? 200 : i === 100 ? 0 : null));
+  data.forecasts.limit = data.times_ms.map((_, i) => (i <= 100 ? 0 : null));
+  data.run.complete = false;
+  const { parsePayload } = await loadSource("data/decode.ts");
+  const { saidAt, saidInWords, forecastRoom } = await loadSource("core/forecast.ts");
+  const page = await parsePayload(pack(data));
+  assert.equal(saidAt(page, 50).plateau, null);
+  assert.equal(saidInWords(saidAt(page, 50)), "Forecast at 0:50: limit cgroup-v1 /job1 full in 3.3 min");
+  assert.equal(saidInWords(saidAt(page, 100)), "Forecast at 1:40: limit cgroup-v1 /job1 full");
+  assert.equal(saidAt(page, 101), null);
+  assert.equal(forecastRoom(page), 0);
 });
 
 test("an instant of a job of several days has a date, and as much of the time as tells two ticks apart", async () => {

@@ -256,7 +256,7 @@ test("a finished run: the cursor shows what was said at that moment", async () =
     assert.match(await page.textContent(".said"), /^Hover to see/);
     const { time } = await hover(page, "sum", 0.3);
     const words = await page.textContent(".said");
-    const [, clock, best, low, high] = /^At ([\d:]+) cowprof said: workers level off at (.+?) \((.+?) to (.+?)\) in [\d.]+ (?:s|min)/.exec(
+    const [, clock, best, low, high] = /^Forecast at ([\d:]+): workers level off at (.+?) \((.+?) to (.+?)\) in [\d.]+ (?:s|min)/.exec(
       words,
     );
     assert.equal(clock, time);
@@ -276,7 +276,7 @@ for (const scheme of ["light", "dark"]) {
   test(`a run that was cut off: the forecast stands, and the axis has room for it (${scheme})`, async () => {
     const data = makeRunningPage();
     await withPage(`running-${scheme}`, data, { scheme }, async (page) => {
-      assert.match(await page.textContent(".said"), /^At 1:09 cowprof said/);
+      assert.match(await page.textContent(".said"), /^Forecast at 1:09: /);
       const { painted } = await paintedPixels(page, "canvas.forecast");
       assert.ok(painted > 1500, `${painted} pixels of forecast`);
       const eta = last(data.forecasts.eta_s);

@@ -48,7 +48,7 @@ PageData PageBuilder::Data(const RunModel& model, const Findings& findings, cons
   if (state.ranks != nullptr) page["report"]["ranks"] = FleetRowsJson(*state.ranks);
   if (state.comparisons != nullptr) page["comparisons"] = *state.comparisons;
   PageData data;
-  series_.Write(model, findings.forecast, &data.columns, &page);
+  series_.Write(model, findings.forecast_told, &data.columns, &page);
   events_.Write(model, findings, &page);
   blame_.Write(model, &data.columns, &page);
   map_.Write(model, &data.columns, &page);

@@ -37,6 +37,12 @@ Count NumberOfFirstLimit(const Forecast& forecast, const RunModel& model) {
   return found - model.limits.begin();
 }
 
+// Whether the forecast's sentence tells its plateau, or that the workers stay as they are.
+bool TellsPlateau(const Forecast& forecast) {
+  const bool levels_off = forecast.shape == Shape::kBounded || forecast.shape == Shape::kFlat;
+  return levels_off && !forecast.grows && !forecast.ended && forecast.living_workers > 0 && forecast.workers_known;
+}
+
 }  // namespace
 
 uint64_t MillisecondsOf(absl::Duration t) { return std::max<int64_t>(absl::ToInt64Milliseconds(t), 0); }
@@ -169,14 +175,17 @@ void PageSeries::Halve() {
 }
 
 PageSeries::ForecastRow PageSeries::RowOf(const Forecast& forecast, const RunModel& model) {
+  const bool told = TellsPlateau(forecast);
   const auto& plateau = forecast.plateau_bytes;
-  const auto kib = [&](double Estimate::*height) { return plateau ? Whole((*plateau).*height / 1024) : std::nullopt; };
+  const auto kib = [&](double Estimate::*height) {
+    return told && plateau ? Whole((*plateau).*height / 1024) : std::nullopt;
+  };
   ForecastRow row = {.said_ms = MillisecondsOf(model.t),
                      .low_kib = kib(&Estimate::low),
                      .best_kib = kib(&Estimate::best),
                      .high_kib = kib(&Estimate::high)};
   row.ceiling_kib = forecast.ceiling_bytes / 1024;
-  if (const auto& eta = forecast.plateau_eta_seconds) row.eta_s = Whole(eta->best);
+  if (const auto& eta = forecast.plateau_eta_seconds; told && eta) row.eta_s = Whole(eta->best);
   row.limit = NumberOfFirstLimit(forecast, model);
   if (row.limit) row.limit_eta_s = Whole(absl::ToDoubleSeconds(*forecast.limits[forecast.first_limit].eta));
   return row;

@@ -5,14 +5,19 @@ import { formatClock, formatEta, formatKib } from "./format";
 import { type Point, highestOf } from "./column_values";
 import { lastBefore } from "./search";
 
-export interface Said {
-  seconds: number;
-  now: number; // when, and what the workers owned then
+export interface Plateau {
+  now: number; // what the workers owned then
   low: number;
   best: number;
   high: number; // KiB that they will own
   ceiling: Point;
   eta: Point; // KiB; seconds until the plateau
+}
+
+// At least one of `plateau` and `limitEta` is known.
+export interface Said {
+  seconds: number; // when
+  plateau: Plateau | null;
   limit: string;
   limitEta: Point;
 }
@@ -30,20 +35,15 @@ export function saidAt(page: Page, sample: number): Said | null {
   const saidMs = at("saidMs");
   const seconds = saidMs === null ? (page.seconds[sample] ?? 0) : saidMs / 1000;
   const now = known(totals.workersPrivate.values[saidMs === null ? sample : lastBefore(page.seconds, seconds)]);
-  const [low, best, high] = [at("low"), at("best"), at("high")];
-  if (best === null || now === null) return null;
+  const best = at("best");
   const limit = limits[at("limit") ?? -1];
-  return {
-    seconds,
-    now,
-    low: low ?? best,
-    best,
-    high: high ?? best,
-    ceiling: at("ceiling"),
-    eta: at("eta"),
-    limit: limit === undefined ? "" : `${limit.kind} ${limit.name}`,
-    limitEta: at("limitEta"),
-  };
+  const limitEta = limit === undefined ? null : at("limitEta");
+  const plateau =
+    best === null || now === null
+      ? null
+      : { now, low: at("low") ?? best, best, high: at("high") ?? best, ceiling: at("ceiling"), eta: at("eta") };
+  if (plateau === null && limitEta === null) return null;
+  return { seconds, plateau, limit: limit === undefined ? "" : `${limit.kind} ${limit.name}`, limitEta };
 }
 
 // The latest forecast of a run that is live or was cut off. Only then does it reach beyond the recording.
@@ -53,23 +53,28 @@ export function standingForecast(page: Page): Said | null {
 
 // Seconds that the axis needs beyond the last sample.
 export function forecastRoom(page: Page): number {
-  const said = standingForecast(page);
-  if (said === null) return 0;
+  const plateau = standingForecast(page)?.plateau ?? null;
+  if (plateau === null) return 0;
   const span = (page.seconds.at(-1) ?? 0) - Math.min(0, page.seconds[0] ?? 0);
-  return said.eta === null || said.eta <= 0 ? kRoomUntold * span : Math.min(said.eta * 1.15, kMostRoom * span);
+  return plateau.eta === null || plateau.eta <= 0 ? kRoomUntold * span : Math.min(plateau.eta * 1.15, kMostRoom * span);
 }
 
 // How high the scale must reach for the band, in KiB.
 export function forecastTop(page: Page): number {
-  const said = standingForecast(page);
+  const plateau = standingForecast(page)?.plateau ?? null;
   const most = highestOf(page.totals.private.values) ?? 0;
-  if (said !== null) return Math.min(4 * most, said.high);
+  if (plateau !== null) return Math.min(4 * most, plateau.high);
   return Math.min(kMostHeight * most, highestOf(page.forecasts.best.values) ?? 0);
 }
 
-export function saidInWords(said: Said): string {
-  const range = said.high > said.low ? ` (${formatKib(said.low)} to ${formatKib(said.high)})` : "";
-  const when = said.eta === null ? "" : said.eta <= 0 ? ", reached" : ` in ${formatEta(said.eta)}`;
-  const limit = said.limitEta === null || said.limit === "" ? "" : `; limit ${said.limit} in ${formatEta(said.limitEta)}`;
-  return `At ${formatClock(said.seconds)} cowprof said: workers level off at ${formatKib(said.best)}${range}${when}${limit}`;
+function plateauInWords({ low, best, high, eta }: Plateau): string {
+  const range = high > low ? ` (${formatKib(low)} to ${formatKib(high)})` : "";
+  const when = eta === null ? "" : eta <= 0 ? ", reached" : ` in ${formatEta(eta)}`;
+  return `workers level off at ${formatKib(best)}${range}${when}`;
+}
+
+export function saidInWords({ seconds, plateau, limit, limitEta }: Said): string {
+  const parts = plateau === null ? [] : [plateauInWords(plateau)];
+  if (limitEta !== null) parts.push(`limit ${limit} full${limitEta <= 0 ? "" : ` in ${formatEta(limitEta)}`}`);
+  return `Forecast at ${formatClock(seconds)}: ${parts.join("; ")}`;
 }

@@ -27,9 +27,11 @@ struct Shown {
     Append(sample, &run);
     series.Add(sample, run);
   }
-  void Write() {
+  void Write() { Write(ForecastOf(run)); }
+  void Write(const Forecast& forecast) {
     ColumnFile file;
-    series.Write(run.model, ForecastOf(run), &file, &json);
+    json.clear();
+    series.Write(run.model, forecast, &file, &json);
     bytes = absl::StrJoin(file.parts(), "");
   }
   std::vector<std::optional<double>> Read(const OrderedJson& column) const {
@@ -112,6 +114,39 @@ TEST_CASE("page: a forecast that holds for several samples says when it was made
   CHECK(said[129] == 128'000);
   CHECK(said[130] == 130'000);
   CHECK(said[299] == 299'000);  // what is said now
+}
+
+TEST_CASE("page: a plateau is shown only where the forecast's sentence tells one") {
+  Shown shown(UINT64_MAX);
+  for (int i = 0; i < 20; ++i) {
+    Sample sample = {.t = absl::Seconds(i), .processes = {RowWithCopies(0, 0)}};
+    if (i == 0) sample.events = {Started(0, -1)};
+    shown.Add(sample);
+  }
+  const auto last_of = [&](const char* name) { return shown.Read(shown.json["forecasts"][name]).back(); };
+  shown.Write();
+  for (const auto& best : shown.Read(shown.json["forecasts"]["best_kib"])) CHECK(!best);  // there is no worker
+
+  const Forecast bounded = {.shape = Shape::kBounded,
+                            .living_workers = 1,
+                            .workers_known = true,
+                            .plateau_bytes = Estimate{1 << 20, 2 << 20, 3 << 20},
+                            .plateau_eta_seconds = Estimate{5, 6, 7}};
+  const auto tells = [&](const auto& change) {
+    Forecast forecast = bounded;
+    change(forecast);
+    shown.Write(forecast);
+    CHECK(last_of("best_kib").has_value() == last_of("eta_s").has_value());
+    return last_of("best_kib") == 2048;
+  };
+  CHECK(tells([](Forecast&) {}));
+  CHECK(tells([](Forecast& forecast) { forecast.shape = Shape::kFlat; }));
+  CHECK(!tells([](Forecast& forecast) { forecast.shape = Shape::kUnbounded; }));
+  CHECK(!tells([](Forecast& forecast) { forecast.shape.reset(); }));
+  CHECK(!tells([](Forecast& forecast) { forecast.ended = true; }));
+  CHECK(!tells([](Forecast& forecast) { forecast.grows = true; }));
+  CHECK(!tells([](Forecast& forecast) { forecast.living_workers = 0; }));
+  CHECK(!tells([](Forecast& forecast) { forecast.workers_known = false; }));
 }
 
 // A process that is there at the attach has a rollup before its first sweep; what it shares is not known until then.

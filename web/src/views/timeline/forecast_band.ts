@@ -13,13 +13,14 @@ export function drawForecast(canvas: HTMLCanvasElement, plot: uPlot, said: Said 
   canvas.width = width * devicePixelRatio;
   canvas.height = height * devicePixelRatio;
   const ctx = canvas.getContext("2d");
-  if (ctx === null || said === null) return;
+  if (ctx === null || said === null || said.plateau === null) return;
+  const { seconds, plateau } = said;
   ctx.scale(devicePixelRatio, devicePixelRatio);
-  const x = (seconds: number): number => plot.valToPos(seconds, "x");
-  const reach = x(said.seconds + Math.max(0, said.eta ?? 0));
+  const x = (at: number): number => plot.valToPos(at, "x");
+  const reach = x(seconds + Math.max(0, plateau.eta ?? 0));
   const end = Math.max(width, reach) + 2;
   const edge = (kib: number): [number, number][] => [
-    [x(said.seconds), plot.valToPos(said.now, "y")],
+    [x(seconds), plot.valToPos(plateau.now, "y")],
     [reach, plot.valToPos(kib, "y")],
     [end, plot.valToPos(kib, "y")],
   ];
@@ -31,25 +32,25 @@ export function drawForecast(canvas: HTMLCanvasElement, plot: uPlot, said: Said 
     ctx.stroke();
   };
   ctx.beginPath();
-  polyline(ctx, [...edge(said.high), ...edge(said.low).reverse()]);
+  polyline(ctx, [...edge(plateau.high), ...edge(plateau.low).reverse()]);
   ctx.fillStyle = colour("forecast-fill");
   ctx.fill();
   ctx.strokeStyle = colour("accent");
-  stroke(edge(said.best), [7, 4], 2);
+  stroke(edge(plateau.best), [7, 4], 2);
   ctx.globalAlpha = 0.55;
-  stroke(edge(said.high), [2, 3], 1);
-  stroke(edge(said.low), [2, 3], 1);
-  if (said.ceiling === null) return;
-  const y = plot.valToPos(said.ceiling, "y");
+  stroke(edge(plateau.high), [2, 3], 1);
+  stroke(edge(plateau.low), [2, 3], 1);
+  if (plateau.ceiling === null) return;
+  const y = plot.valToPos(plateau.ceiling, "y");
   ctx.strokeStyle = ctx.fillStyle = colour("muted");
   stroke(
     [
-      [x(said.seconds), y],
+      [x(seconds), y],
       [end, y],
     ],
     [1, 4],
     1,
   );
   ctx.font = "11px system-ui, sans-serif";
-  ctx.fillText("ceiling", x(said.seconds) + 4, y < 14 ? y + 12 : y - 4);
+  ctx.fillText("ceiling", x(seconds) + 4, y < 14 ? y + 12 : y - 4);
 }
