@@ -66,7 +66,6 @@ void Add(const ProcessModel& process, ProcessModel* row) {
   if (process.verify) AddVerified(*process.verify, row);
   Add(process.private_bytes, &row->private_bytes);
   Add(process.still_shared_bytes, &row->still_shared_bytes);
-  Add(process.pss_bytes, &row->pss_bytes);
 }
 
 void Add(const ProcessModel& process, Totals* totals) {
@@ -80,8 +79,6 @@ void Add(const ProcessModel& process, Totals* totals) {
   totals->private_bytes += process.private_bytes.value_or(0);
   totals->still_shared_known |= process.still_shared_bytes.has_value();
   totals->still_shared_bytes += process.still_shared_bytes.value_or(0);
-  totals->pss_known |= process.pss_bytes.has_value();
-  totals->pss_bytes += process.pss_bytes.value_or(0);
   totals->copies_per_second += process.copies_per_second;
 }
 

@@ -201,12 +201,12 @@ struct SeenForkHazard {
 // Sums over processes.
 struct Totals {
   uint64_t processes = 0, copies = 0, reuses = 0;
-  uint64_t private_bytes = 0, still_shared_bytes = 0, pss_bytes = 0;
+  uint64_t private_bytes = 0, still_shared_bytes = 0;
   CauseCounts causes = {};
   double copies_per_second = 0;
   // Each of at least one process.
   bool copies_known = false, causes_known = false;
-  bool private_known = false, still_shared_known = false, pss_known = false;
+  bool private_known = false, still_shared_known = false;
   bool operator==(const Totals&) const = default;
 };
 

@@ -96,12 +96,19 @@ void PageSeries::AddProcess(const ProcessModel& process, size_t at) {
   if (columns.copies.size() == 0) columns.first = at;
   const size_t before = at - columns.first;
   if (columns.copies.size() > before) return;  // a second row in the same sample
+  // Minutes old, it could be below the private memory of now.
+  const bool just_read = process.rollup && process.rollup->t > last_t_;
+  const Count pss_bytes = just_read ? process.pss_bytes : std::nullopt;
+  if (pss_bytes && !process.ended) {
+    ++pss_processes_;
+    pss_sum_bytes_ += *pss_bytes;
+  }
   // A sample without this process leaves a gap, not a shift.
   for (Column* column : {&columns.private_kib, &columns.pss_kib, &columns.still_shared_kib, &columns.copies})
     column->FillTo(before);
   columns.causes.FillTo(before);
   columns.private_kib.Add(Kib(process.private_bytes));
-  columns.pss_kib.Add(Kib(process.pss_bytes));
+  columns.pss_kib.Add(Kib(pss_bytes));
   columns.still_shared_kib.Add(Kib(process.still_shared_bytes));
   columns.copies.Add(process.counts.copies);
   columns.causes.Add(process.causes);
@@ -116,7 +123,7 @@ void PageSeries::AddTotals(const RunModel& model) {
   totals_.private_kib.Add(KnownKib(none || living.private_known, living.private_bytes));
   workers_private_kib_.Add(KnownKib(workers.processes == 0 || workers.private_known, workers.private_bytes));
   totals_.still_shared_kib.Add(KnownKib(none || living.still_shared_known, living.still_shared_bytes));
-  totals_.pss_kib.Add(KnownKib(none || living.pss_known, living.pss_bytes));
+  totals_.pss_kib.Add(KnownKib(pss_processes_ == living.processes, pss_sum_bytes_));
   totals_.copies.Add(all.copies_known ? Count(all.copies) : std::nullopt);
   totals_.causes.Add(all.causes_known ? std::optional(all.causes) : std::nullopt);
 }
@@ -197,9 +204,11 @@ void PageSeries::Add(const Sample& sample, const Run& run) {
   if (++samples_ % every_ != 0) return;
   const size_t at = times_ms_.size();
   times_ms_.Add(MillisecondsOf(sample.t));
+  pss_processes_ = pss_sum_bytes_ = 0;
   for (const ProcessSample& row : sample.processes) {
     if (const ProcessModel* process = model.Find(row.index)) AddProcess(*process, at);
   }
+  last_t_ = sample.t;
   ForgetUnlisted(model);
   AddTotals(model);
   AddLimits(model, at);

@@ -68,8 +68,10 @@ class PageSeries {
   uint64_t most_rows_;
   uint64_t samples_ = 0, every_ = 1, rows_ = 0;
   Column times_ms_;
-  std::vector<Listed> processes_;  // in order of index
-  size_t last_ = 0;                // the one that a row was last added to
+  absl::Duration last_t_ = -absl::InfiniteDuration();  // of the last of them
+  uint64_t pss_processes_ = 0, pss_sum_bytes_ = 0;     // of living processes, in this sample: whose PSS was just read
+  std::vector<Listed> processes_;                      // in order of index
+  size_t last_ = 0;                                    // the one that a row was last added to
   ProcessColumns totals_;
   Column workers_private_kib_;
   uint64_t peak_private_kib_ = 0;  // of all samples, also of those that have no row

@@ -41,7 +41,7 @@ export const kMeasures: { measure: Measure; name: string; lead: string }[] = [
   {
     measure: "pss",
     name: "PSS",
-    lead: "Private memory plus an equal part of each shared page: what a process really costs. In the sum nothing is counted twice.",
+    lead: "Private memory plus an equal part of each shared page: what a process really costs. Read seldom, and not of large processes; the sum, in which nothing is counted twice, only where all were read at once.",
   },
 ];
 

@@ -176,6 +176,27 @@ TEST_CASE("page: what is not known yet is not 0 in the sums") {
   CHECK(shown.Read(shown.json["totals"]["workers_private_kib"])[0] == 0);  // there is none
 }
 
+// The report says when it was read; a line over time would stay where it was.
+TEST_CASE("page: PSS is known only in the sample in which it was read, and its sum where all were") {
+  Shown shown(UINT64_MAX);
+  const auto add = [&](int second, Count parent_pss, Count worker_pss) {
+    Sample sample = {.t = absl::Seconds(second), .processes = {RowWithCopies(0, 1), RowWithCopies(1, 2)}};
+    if (second == 0) sample.events = {Started(0, -1), Started(1, 0)};
+    if (parent_pss) sample.processes[0].rollup = RollupFigures{.t = sample.t, .pss_bytes = *parent_pss};
+    if (worker_pss) sample.processes[1].rollup = RollupFigures{.t = sample.t, .pss_bytes = *worker_pss};
+    shown.Add(sample);
+  };
+  add(0, 3 << 20, {});
+  add(1, {}, {});
+  add(2, 5 << 20, 2 << 20);
+  add(3, {}, 2 << 20);
+  shown.Write();
+  using Values = std::vector<std::optional<double>>;
+  CHECK(shown.Read(shown.json["processes"][0]["pss_kib"]) == Values{3072, {}, 5120, {}});
+  CHECK(shown.Read(shown.json["processes"][1]["pss_kib"]) == Values{{}, {}, 2048, 2048});
+  CHECK(shown.Read(shown.json["totals"]["pss_kib"]) == Values{{}, {}, 7168, {}});
+}
+
 TEST_CASE("page: of processes that are not listed any more nothing is kept, and the others are told as ever") {
   constexpr size_t kMost = 50;
   Shown all(UINT64_MAX), few(UINT64_MAX);

@@ -33,13 +33,14 @@ function fillOf(name: string): CanvasPattern | string {
   return name.startsWith(kCause) ? causePattern(name.slice(kCause.length)) : colour(name);
 }
 
-// A value without a neighbour has no line to be seen by, so it gets a dot.
+// A value without a neighbour has no line to be seen by, so it gets a dot. Where samples share a pixel, it stands there twice.
 function lonelyPoints(plot: uPlot, series: number, show: boolean): number[] | null {
   if (show) return null;
   const values = plot.data[series] ?? [];
   const lonely: number[] = [];
   for (let i = 0; i < values.length; i++) {
-    if (values[i] != null && values[i - 1] == null && values[i + 1] == null) lonely.push(i);
+    if (values[i] == null || values[i - 1] != null) continue;
+    if (values[i + 1] == null || (values[i + 1] === values[i] && values[i + 2] == null)) lonely.push(i);
   }
   return lonely;
 }
