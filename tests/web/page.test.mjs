@@ -43,8 +43,34 @@ test("after the end, the nearest limit is the one whose peak filled it most, as 
     await withPage(`nearest-${ended}`, data, {}, async (page) => {
       assert.equal(await page.textContent("#tile-limit .tile-value"), value);
       assert.ok((await page.textContent("#tile-limit")).includes(detail));
+      const shares = await page.$$eval("#limits .ratio", (all) => all.map((cell) => [cell.textContent, cell.classList.contains("bad")]));
+      const expected = ended
+        ? [
+            ["100 %", true],
+            ["14 %", false],
+          ]
+        : [
+            ["13 %", false],
+            ["12 %", false],
+          ];
+      assert.deepEqual(shares, expected, "and so does the table");
     });
   }
+});
+
+test("a limit that has changed since: how near the program came is of the limit of that moment", async () => {
+  const data = makePage();
+  const bytes = (name, limit, peak, peak_ratio) => ({
+    ...{ kind: "cgroup-v2", name, unit: "bytes", limit, used: 0, peak },
+    ...{ ratio: 0, peak_ratio },
+  });
+  data.report.limits = [bytes("/job", 2 ** 32, 2 ** 31, 0.98), bytes("/job/step", 2 ** 31, 1.5 * 2 ** 30, 0.75)];
+  data.report.forecast = { ...data.report.forecast, ended: true };
+  await withPage("changed-limit", data, {}, async (page) => {
+    assert.equal(await page.textContent("#tile-limit .tile-value"), "98 %");
+    assert.ok((await page.textContent("#tile-limit")).includes("of its limit then, now 4.0 GiB: cgroup-v2 /job, at the peak; "));
+    assert.equal(await page.textContent("#limits .ratio >> nth=0"), "98 %");
+  });
 });
 
 test("three workers: verdict, tiles, tables and advice say what the report says", async () => {

@@ -237,7 +237,7 @@ const kChecks = {
     const nearest = report.limits.find(({ kind, name }) =>
       words.startsWith("cgroup ") ? name.startsWith(words.slice(7).replace(/\.\.\.$/, "")) : kind === "host",
     );
-    const share = report.forecast.ended ? nearest.peak / nearest.limit : nearest.ratio;
+    const share = report.forecast.ended ? nearest.peak_ratio : nearest.ratio;
     assert.ok(Math.abs(Number(percent) - 100 * share) <= 0.51, `${words}: ${percent}`);
     await one.withPage(async (page) => {
       await checkLimitsTable(page, report);

@@ -46,7 +46,7 @@ const kSections: Section[] = [
   makeWorkersSection,
   makeShmSection,
   rerendered(({ page }) => makeStartMethodsSection(page.report.startMethods)),
-  rerendered(({ page }) => makeLimitsSection(page.report.limits)),
+  rerendered(({ page }) => makeLimitsSection(page.report.limits, page.report.forecast.ended)),
   rerendered(({ page }) => makeEventsDetails(page)),
   makeTermsDetails,
   rerendered(makeFooter),

@@ -123,6 +123,7 @@ Json LimitJson(const LimitModel& limit) {
   Json json = LimitUseJson(limit.now);
   json["peak"] = limit.peak;
   json["ratio"] = RatioJson(limit.now);
+  json["peak_ratio"] = limit.peak_ratio > 0 || limit.now.ratio() ? Json(limit.peak_ratio) : Json(nullptr);
   return json;
 }
 

@@ -44,6 +44,7 @@ export interface Limit {
   used: number | null;
   peak: number | null;
   ratio: number | null;
+  peakRatio: number | null; // of the limit of that moment, which may have changed since
 }
 
 export interface Diagnosis {
@@ -179,17 +180,26 @@ function parseProcess(value: Json): Process {
   };
 }
 
+// Older reports have no share at the peak.
 function parseLimit(value: Json): Limit {
   const row = asRecord(value);
+  const [limit, peak] = [asNumber(row["limit"]), asNumber(row["peak"])];
   return {
     kind: asText(row["kind"]),
     name: asText(row["name"]),
     unit: asText(row["unit"], "bytes"),
-    limit: asNumber(row["limit"]),
+    limit,
     used: asNumber(row["used"]),
-    peak: asNumber(row["peak"]),
+    peak,
     ratio: asNumber(row["ratio"]),
+    peakRatio: asNumber(row["peak_ratio"]) ?? (limit !== null && limit > 0 && peak !== null ? peak / limit : null),
   };
+}
+
+// As in the verdict.
+function nearestAtPeak(limits: Limit[]): Limit | null {
+  const share = (limit: Limit | null): number => limit?.peakRatio ?? 0;
+  return limits.reduce((top: Limit | null, limit) => (share(limit) > share(top) ? limit : top), null);
 }
 
 function parseDiagnosis(value: Json): Diagnosis {
@@ -308,11 +318,7 @@ export function parseReport(value: Json | undefined): Report {
   const workers = asList(report["workers"]).map(parseProcess);
   const forecast = parseForecast(report["forecast"]);
   const limits = asList(report["limits"]).map(parseLimit);
-  const atPeak = forecast.ended ? forecast.nearestLimit : null; // a forecast lists fewer limits
-  const nearest =
-    limits.find(({ kind, name }) => kind === atPeak?.kind && name === atPeak.name) ??
-    limits[asNumber(report["nearest_limit"]) ?? -1] ??
-    null;
+  const nearest = (forecast.ended ? nearestAtPeak(limits) : null) ?? limits[asNumber(report["nearest_limit"]) ?? -1] ?? null;
   return {
     pid: asNumber(target["pid"]),
     command: asText(target["command"]),

@@ -210,6 +210,8 @@ TEST_CASE("figures of the report that can be checked on paper") {
   }
   CHECK(json["limits"][1]["limit"].is_null());
   CHECK(json["limits"][1]["ratio"].is_null());
+  CHECK(json["limits"][1]["peak_ratio"].is_null());
+  CHECK(json["limits"][2]["peak_ratio"] == 300.0 / 1024);
   CHECK(json["limits"][2]["used"] == 118);
   CHECK(json["limits"][2]["peak"] == 300);
   CHECK(json["limits"][2]["unit"] == "count");

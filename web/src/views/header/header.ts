@@ -76,14 +76,16 @@ function sharedTile(page: Page): HTMLElement {
 function limitTile(page: Page): HTMLElement {
   const { nearestLimit: limit, forecast } = page.report;
   if (limit === null) return makeTile("limit", "Nearest limit", "none", "no limit applies to these processes");
-  const most = limit.limit !== null && limit.limit > 0 && limit.peak !== null ? limit.peak / limit.limit : null;
+  const most = limit.peakRatio;
   const end = formatClock(page.seconds.at(-1) ?? 0);
   const share = forecast.ended && most !== null ? most : limit.ratio;
   const when =
     forecast.ended && most !== null
       ? `at the peak; ${formatShare(limit.ratio)} at ${end}`
       : `as of ${end}${most === null ? "" : `; at most ${formatShare(most)}`}`;
-  const detail = `of ${formatQuantity(limit.limit, limit.unit)}: ${limit.kind} ${limit.name}, ${when}`;
+  const bound = formatQuantity(limit.limit, limit.unit);
+  const changed = forecast.ended && Math.abs((limit.peak ?? 0) / (limit.limit ?? NaN) - (most ?? 0)) > 0.005;
+  const detail = `of ${changed ? `its limit then, now ${bound}` : bound}: ${limit.kind} ${limit.name}, ${when}`;
   return makeTile("limit", "Nearest limit", formatShare(share), detail, makeBar(share, ratioTone(share)));
 }
 

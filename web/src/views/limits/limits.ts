@@ -6,13 +6,8 @@ import { formatQuantity, formatShare } from "../../core/format";
 import type { Limit } from "../../data/report";
 import { compareKeys } from "../../core/sorting";
 
-function makeLimitRow(limit: Limit): HTMLElement {
-  const ratio = make(
-    "td",
-    `ratio ${ratioTone(limit.ratio)}`,
-    makeBar(limit.ratio, ratioTone(limit.ratio)),
-    make("span", "ratio-text", formatShare(limit.ratio)),
-  );
+function makeLimitRow(limit: Limit, share: number | null): HTMLElement {
+  const ratio = make("td", `ratio ${ratioTone(share)}`, makeBar(share, ratioTone(share)), make("span", "ratio-text", formatShare(share)));
   return make(
     "tr",
     "",
@@ -24,15 +19,17 @@ function makeLimitRow(limit: Limit): HTMLElement {
   );
 }
 
-export function makeLimitsSection(limits: Limit[]): HTMLElement {
+// `ended`: the target has given its memory back, so what counts is how near it came.
+export function makeLimitsSection(limits: Limit[], ended: boolean): HTMLElement {
   const section = makeSection("limits", "Limits", "What limits these processes, and how close they came.");
   if (limits.length === 0) {
     section.append(make("p", "empty", "No limit applies to these processes."));
     return section;
   }
-  const titles = ["limit on", "used", "peak", "limit", "used of the limit"];
+  const titles = ["limit on", "used", "peak", "limit", ended ? "at the peak, of the limit" : "used of the limit"];
   const heads = titles.map((title, i) => mark(make("th", i === 0 || i === 4 ? "words" : "number", title), { scope: "col" }));
-  const rows = [...limits].sort((a, b) => compareKeys(a.ratio, b.ratio, -1)).map(makeLimitRow);
+  const shareOf = (limit: Limit): number | null => (ended ? limit.peakRatio : limit.ratio);
+  const rows = [...limits].sort((a, b) => compareKeys(shareOf(a), shareOf(b), -1)).map((limit) => makeLimitRow(limit, shareOf(limit)));
   const table = make(
     "table",
     "",
