@@ -88,7 +88,22 @@ test("regions at the end of a span are those of processes that live then, or of 
   assert.deepEqual(found([1, killed.ended - 1]), [17]);
   assert.deepEqual(found([1, killed.ended]), [10]);
   assert.deepEqual(found([1, killed.ended], 2), [7]);
-  assert.deepEqual(found(null), [17]);
+  assert.deepEqual(found(null), [null], "of processes of different times there is no sum");
+  const gained = regionsWithin(filterOf(page, { selection: null, pinned: null })).map((row) => row.gained);
+  assert.deepEqual(gained, [17]);
+  page.processes[2].ended = null;
+  assert.deepEqual(found(null), [17], "all live");
+});
+
+test("causes within a span: what is not known is not 0, and before a process began it copied nothing", async () => {
+  const { causesWithin } = await loadSource("core/column_values.ts");
+  const page = { seconds: Float64Array.of(0, 1, 2, 3, 4) };
+  const columns = (...values) => new Map([["refcount", { values: Float64Array.from(values) }]]);
+  const within = (span, causes = columns(NaN, 5, 9), first = 1) => causesWithin(causes, first, page, span);
+  assert.deepEqual(within([2, 3]), new Map([["refcount", 4]]));
+  assert.equal(within([0, 1.5]), null);
+  assert.deepEqual(within([0, 0.5]), new Map([["refcount", 0]]));
+  assert.equal(within([0, 4], new Map()), null);
 });
 
 test("lines of a span are those between two records of lines, with the times of those", async () => {

@@ -280,6 +280,23 @@ test("nothing known: no section, or a sentence; never 0", async () => {
   });
 });
 
+test("a span of a recording without copies: no page was copied, as without the span", async () => {
+  const data = makePage();
+  const none = Object.fromEntries(Object.keys(kCauseShares).map((cause) => [cause, 0]));
+  for (const row of [data.report.totals, data.report.parent, ...data.report.workers]) Object.assign(row, { by_cause: none, copies: 0 });
+  for (const columns of [data.totals, ...data.processes]) Object.assign(columns, { causes: {}, copies: columns.copies.map(() => 0) });
+  Object.assign(data.report, { by_type: [], by_line: [] });
+  await withPage("why-none-within", data, {}, async (page) => {
+    const box = await page.locator(".strip.sum .u-over").boundingBox();
+    await page.mouse.move(box.x + box.width * 0.3, box.y + 40);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.6, box.y + 40, { steps: 4 });
+    await page.mouse.up();
+    await page.waitForFunction(() => / s to /.test(document.querySelector(".why-content").textContent));
+    assert.match(await page.textContent(".why-content"), /^No page was copied by any process, [\d.]+ s to [\d.]+ s\./);
+  });
+});
+
 test("390 pixels wide and on paper", async () => {
   await withPage("why-390", makeBlamedPage(), { width: 390, height: 844 }, async (page) => {
     await checkNoOverflow(page);

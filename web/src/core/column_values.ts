@@ -49,7 +49,9 @@ export function gainOf(values: Float64Array, first: number, page: Page, span: Sp
   return end === null ? null : Math.max(0, end - (valueAt(values, lastBefore(page.seconds, span[0]) - first) ?? 0));
 }
 
+// Null if unknown. A cause that never occurred has no column; before a process began, it copied nothing.
 export function causesWithin(columns: CauseColumns, first: number, page: Page, span: Span): Causes | null {
-  const causes = new Map([...columns].map(([cause, column]) => [cause, gainOf(column.values, first, page, span) ?? 0]));
-  return causes.size === 0 ? null : causes;
+  const begun = lastBefore(page.seconds, span[1]) >= first;
+  const gains = [...columns].map(([cause, column]) => [cause, begun ? gainOf(column.values, first, page, span) : 0] as const);
+  return gains.every(([, gain]) => gain === null) ? null : new Map(gains.map(([cause, gain]) => [cause, gain ?? 0]));
 }

@@ -4,13 +4,14 @@ import type { Span } from "./column_values";
 import type { Page } from "../data/decode";
 import type { Filter } from "./filter";
 
+// What processes of different times held has no sum: then it is null.
 export interface RegionRow {
   name: string;
   start: number;
-  privatePages: number;
+  privatePages: number | null;
   gained: number;
-  sharedPages: number;
-  newPages: number;
+  sharedPages: number | null;
+  newPages: number | null;
 }
 
 interface Found {
@@ -19,9 +20,11 @@ interface Found {
   newPages: number;
 }
 
+type Summed = RegionRow & Found;
+
 const kNothing: Found = { privatePages: 0, sharedPages: 0, newPages: 0 };
 
-function add(row: RegionRow, before: Found, after: Found): void {
+function add(row: Summed, before: Found, after: Found): void {
   row.privatePages += after.privatePages;
   row.sharedPages += after.sharedPages;
   row.newPages += after.newPages;
@@ -33,8 +36,14 @@ export function regionsOmittedInWords(page: Page): string {
   return page.regionCountsOmitted > 0 ? "What sweeps found in some regions is not in this page: there are too many." : "";
 }
 
+// Whether the rows are of the whole recording, and of processes that have ended.
+export function ofDifferentTimes({ page, holds, span, pinned }: Filter): boolean {
+  return span === null && pinned === null && page.processes.some((track) => track.ended !== null && holds(track.index));
+}
+
 // At the end of a selected span, a process that had ended holds nothing; a pinned one is shown as it was last seen.
-export function regionsWithin({ page, holds, span: selected, pinned }: Filter): RegionRow[] {
+export function regionsWithin(filter: Filter): RegionRow[] {
+  const { page, holds, span: selected, pinned } = filter;
   const span: Span = selected ?? [-Infinity, Infinity];
   const ended =
     selected === null || pinned !== null ? [] : page.processes.filter((track) => track.ended !== null && track.ended <= span[1]);
@@ -51,7 +60,7 @@ export function regionsWithin({ page, holds, span: selected, pinned }: Filter): 
     const before = (times[i] ?? 0) <= span[0] * 1000 ? after : (found.get(key)?.before ?? kNothing);
     found.set(key, { number, before, after });
   }
-  const rows = new Map<number, RegionRow>();
+  const rows = new Map<number, Summed>();
   for (const { number, before, after } of found.values()) {
     const { kind = "", name = "", start = 0 } = page.regions[number] ?? {};
     const row = rows.get(number) ?? {
@@ -65,5 +74,7 @@ export function regionsWithin({ page, holds, span: selected, pinned }: Filter): 
     add(row, before, after);
     rows.set(number, row);
   }
-  return [...rows.values()];
+  const summed = [...rows.values()];
+  if (!ofDifferentTimes(filter)) return summed;
+  return summed.map((row) => ({ ...row, privatePages: null, sharedPages: null, newPages: null }));
 }

@@ -7,7 +7,7 @@ import { isWhole, spanInWords, type Filter } from "../../core/filter";
 import { make, mark } from "../../ui/dom";
 import { processOf } from "../../core/processes";
 import { formatBytes, formatCount } from "../../core/format";
-import { regionsOmittedInWords, regionsWithin, type RegionRow } from "../../core/regions";
+import { ofDifferentTimes, regionsOmittedInWords, regionsWithin, type RegionRow } from "../../core/regions";
 import { aggregatePlaces, type BlameRows } from "../../core/aggregate";
 import { DataTable, makeTitle, type Column } from "../../ui/table";
 
@@ -26,8 +26,11 @@ const kParts: Record<keyof BlameRows | "regions", Part> = {
 const kProcessRows = 10; // as many as the report lists for one process
 
 function regionColumns(units: Units): Column<RegionRow>[] {
-  const figure = (title: string, pages: (row: RegionRow) => number): Column<RegionRow> => {
-    const bytes = (row: RegionRow): number | null => (units.pageBytes() === null ? null : pages(row) * (units.pageBytes() ?? 0));
+  const figure = (title: string, pages: (row: RegionRow) => number | null): Column<RegionRow> => {
+    const bytes = (row: RegionRow): number | null => {
+      const [count, size] = [pages(row), units.pageBytes()];
+      return count === null || size === null ? null : count * size;
+    };
     return {
       title,
       key: pages,
@@ -108,7 +111,7 @@ export class BlameTables {
     this.regions = new DataTable({
       id: "by-region-then",
       className: "blame",
-      caption: "Memory regions at the end of the selection",
+      caption: "Memory regions, from the page map",
       columns: regionColumns(units),
       sortBy: "gained",
       first: 8,
@@ -150,6 +153,7 @@ export class BlameTables {
     const found = byReport ? [] : regionsWithin(filter);
     this.regionBox.hidden = found.length === 0;
     this.regions.update(found);
-    this.regionNote.textContent = regionsOmittedInWords(filter.page);
+    const held = ofDifferentTimes(filter) ? "What they held is shown at the end of a selection, or of a single process." : "";
+    this.regionNote.textContent = [held, regionsOmittedInWords(filter.page)].join(" ").trim();
   }
 }

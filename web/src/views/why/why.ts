@@ -17,11 +17,14 @@ import { followFilter } from "../../ui/follow_filter";
 const kLead =
   "After a fork, all processes share the same memory. A process that writes to a shared page gets a copy of that page, and memory grows. These writes did it:";
 
-// The report's figures for the whole recording, differences of the columns for a selected span.
+// The report's figures for the whole recording, differences of the columns for a selected span. There are no columns if
+// nothing was copied, and if causes are not known: then the report's are neither.
 function causesOf(filter: Filter): Causes | null {
   const { page, pinned, span } = filter;
-  if (span === null) return pinned === null ? page.report.causes : (processOf(page.report, pinned)?.causes ?? null);
-  return pinned === null ? causesWithin(page.totals.causes, 0, page, span) : causesWithin(pinned.causes, pinned.first, page, span);
+  const whole = pinned === null ? page.report.causes : (processOf(page.report, pinned)?.causes ?? null);
+  if (span === null) return whole;
+  const { causes, first } = pinned ?? { causes: page.totals.causes, first: 0 };
+  return causes.size === 0 && whole !== null ? new Map() : causesWithin(causes, first, page, span);
 }
 
 function makeCauses(filter: Filter): HTMLElement {
