@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { kOut, openPage, startBrowser, writePage } from "./browser.mjs";
-import { checkNoOverflow, checkQuiet, settle } from "./checks.mjs";
+import { assertBytes, checkNoOverflow, checkQuiet, settle } from "./checks.mjs";
 import { kBase, makeLargeMapPage, makeMapPage } from "./made_map.mjs";
 import { fillTemplate, kHostile, makeEmptyPage, makePage } from "./synthetic.mjs";
 
@@ -340,6 +340,12 @@ test("what the map can't show is said", async () => {
     assert.match(notes, /What sweeps found in some regions is not in this page: there are too many\./);
     assert.match(notes, /7 copied pages lie outside every region/);
     assert.match(notes, /Not drawn: 1 other region \(19\.5 MiB\)/);
+    const copied = (nth) => data.processes[nth].copies.at(-1) * 4096;
+    const [, all] = /^3\.6 MiB drawn, of (.*) copied; the map ends at 1:40$/.exec(await page.textContent(".map-figures"));
+    assertBytes(all, copied(1), "all that it copied");
+    const options = await page.$$eval("#map .chooser option", (all) => all.map((option) => option.textContent));
+    assertBytes(/^worker 4200: 3\.6 MiB drawn, of (.*) copied$/.exec(options[1])[1], copied(1));
+    assertBytes(/^parent 4199: none drawn, of (.*) copied$/.exec(options[0])[1], copied(0));
     const times = [...new Set(data.pages.t_ms)].sort((a, b) => a - b);
     const gap = Math.max(...times.slice(1).map((ms, i) => ms - times[i])) / 1000;
     assert.ok(notes.includes(`Records with copies are up to ${gap.toFixed(1)} s apart.`), notes);

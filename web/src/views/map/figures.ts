@@ -4,7 +4,7 @@ import { causeName } from "../../core/causes";
 import { valueAt } from "../../core/column_values";
 import { regionsOmittedInWords } from "../../core/regions";
 import { lastBefore } from "../../core/search";
-import { kCauseOrder, type Page } from "../../data/decode";
+import { kCauseOrder, type Page, type PageEvent, type Track } from "../../data/decode";
 import { make, mark } from "../../ui/dom";
 import { formatBytes, formatClock, formatCount, formatSeconds, formatShare } from "../../core/format";
 import { hex, partName } from "./cell";
@@ -36,6 +36,31 @@ function stillSharedBytes(page: Page, model: MapModel, seconds: number): number 
   return kib === null ? null : kib * 1024;
 }
 
+// A recording keeps a bounded number of copied pages.
+function endOfMap(page: Page): PageEvent | undefined {
+  return page.events.find((event) => event.kind === "note" && event.text.startsWith("the map of copied pages ends"));
+}
+
+// Whether copied pages are missing from the map, so that it must not be taken for all that was copied.
+export function isPartial(page: Page): boolean {
+  return endOfMap(page) !== undefined || page.pagesOmitted > 0 || page.report.pagesDropped > 0;
+}
+
+// What the process had copied by that time, whether or not the map has it; null if unknown.
+export function copiedBytesAt(page: Page, { columns, first }: Track, seconds: number): number | null {
+  const copies = valueAt(columns.copies.values, lastBefore(page.seconds, seconds + 1e-6) - first);
+  return copies === null || page.run.pageBytes === null ? null : copies * page.run.pageBytes;
+}
+
+// "drawn, of 2.0 GiB copied by 4 processes; the map ends at 0:41"
+function partInWords(page: Page, views: View[], seconds: number, by: string): string {
+  const all = views.map(({ model }) => copiedBytesAt(page, model.process, seconds));
+  const known = all.every((bytes) => bytes !== null);
+  const end = endOfMap(page);
+  const ends = end === undefined || end.seconds > seconds ? "" : `; the map ends at ${formatClock(end.seconds)}`;
+  return `drawn, ${known ? `of ${formatBytes(all.reduce((sum, bytes) => sum + bytes, 0))} ` : ""}copied${by}${ends}`;
+}
+
 export interface View {
   model: MapModel;
   painter: Painter;
@@ -45,12 +70,16 @@ export interface View {
 export function figuresOf(page: Page, views: View[], seconds: number, selection: [number, number] | null): Figures {
   const copied = views.reduce((all, { model, painter }) => all + painter.shown.reduce((sum, pages) => sum + pages, 0) * model.pageBytes, 0);
   const shared = views.length === 1 && views[0] !== undefined ? stillSharedBytes(page, views[0].model, seconds) : null;
-  let rest =
-    shared === null
-      ? "copied"
-      : `of ${formatBytes(copied + shared)} copied, ${formatShare(copied + shared > 0 ? copied / (copied + shared) : 0)}`;
-  if (selection !== null) rest = `recorded as copied from ${formatClock(selection[0], 0.1)} to ${formatClock(selection[1], 0.1)}`;
-  if (views.length > 1) rest += ` by ${formatCount(views.length)} processes`;
+  const by = views.length > 1 ? ` by ${formatCount(views.length)} processes` : "";
+  const part = isPartial(page) || views.some(({ model }) => model.beyond.regions > 0);
+  const rest =
+    selection !== null
+      ? `recorded as copied from ${formatClock(selection[0], 0.1)} to ${formatClock(selection[1], 0.1)}${by}`
+      : part
+        ? partInWords(page, views, seconds, by)
+        : shared === null
+          ? `copied${by}`
+          : `of ${formatBytes(copied + shared)} copied, ${formatShare(copied + shared > 0 ? copied / (copied + shared) : 0)}${by}`;
   return { copied: formatBytes(copied), rest, words: `${formatBytes(copied)} ${rest}` };
 }
 
@@ -104,7 +133,7 @@ export class Legend {
 // Caveats about the picture, each only if it applies.
 export function notesOf(page: Page, models: MapModel[]): string[] {
   const sum = (figure: (model: MapModel) => number): number => models.reduce((all, model) => all + figure(model), 0);
-  const bound = page.events.find((event) => event.kind === "note" && event.text.startsWith("the map of copied pages ends"));
+  const bound = endOfMap(page);
   const dropped = page.report.pagesDropped;
   const [regions, bytes] = [sum((model) => model.untouched.regions), sum((model) => model.untouched.pages * model.pageBytes)];
   const [beyond, beyondBytes] = [sum((model) => model.beyond.regions), sum((model) => model.beyond.pages * model.pageBytes)];

@@ -5,7 +5,7 @@ import "./map.css";
 import { kCauseOrder, type Page, type Track } from "../../data/decode";
 import { make, makeButton, makeSection, mark } from "../../ui/dom";
 import { exactnessInWords, formatBytes, formatClock, visibleText } from "../../core/format";
-import { figuresOf, Legend, legendOf, makeRegionsTable, notesOf, type View } from "./figures";
+import { copiedBytesAt, figuresOf, isPartial, Legend, legendOf, makeRegionsTable, notesOf, type View } from "./figures";
 import { buildModel, copiedPagesByProcess } from "./model";
 import type { Palette } from "./paint";
 import { MapPanel, type Instant } from "./panel";
@@ -140,10 +140,14 @@ class PageMap {
 
   private fillChooser(page: Page, copied: (process: Track) => number, workers: Track[], shown: Track[]): void {
     const pageBytes = page.run.pageBytes ?? 4096;
-    const options = page.processes.map((one) => [
-      String(one.index),
-      `${processLabel(one)}: ${formatBytes(copied(one) * pageBytes)} copied`,
-    ]);
+    const partial = isPartial(page);
+    const amount = (one: Track): string => {
+      const drawn = copied(one) * pageBytes;
+      if (!partial) return `${formatBytes(drawn)} copied`;
+      const all = copiedBytesAt(page, one, Infinity);
+      return `${drawn > 0 || all === 0 ? formatBytes(drawn) : "none"} drawn${all === null ? "" : `, of ${formatBytes(all)} copied`}`;
+    };
+    const options = page.processes.map((one) => [String(one.index), `${processLabel(one)}: ${amount(one)}`]);
     if (workers.length > 1) options.push([kSeveral, `${workers.length} workers side by side`]);
     if (this.chooser.options.length !== options.length) this.chooser.replaceChildren(...options.map(() => make("option")));
     options.forEach(([value = "", text = ""], i) => Object.assign(this.chooser.options[i] ?? {}, { value, text: visibleText(text) }));
@@ -205,11 +209,16 @@ class PageMap {
     return this.panels.flatMap(({ model, painter }) => (painter === null ? [] : [{ model, painter }]));
   }
 
+  // Of the selection, what the picture shows.
+  private selectionUntil(instant: Instant): [number, number] | null {
+    return this.store.view.selection === null ? null : [instant.from, instant.to];
+  }
+
   private paint(): void {
     const { store } = this;
     if (this.panels.length === 0) return;
     const instant = this.instant();
-    const selection: [number, number] | null = store.view.selection === null ? null : [instant.from, instant.to];
+    const selection = this.selectionUntil(instant);
     for (const panel of this.panels) {
       panel.show(instant);
       const { model, painter } = panel;
@@ -251,13 +260,13 @@ class PageMap {
     const palette = readPalette();
     const [first] = this.panels;
     if (first === undefined) return;
-    const { page, view } = this.store;
+    const { page } = this.store;
     const one = this.panels.length === 1;
     const words = {
       title: `Pages copied by ${one ? first.name : `${this.panels.length} workers`}`,
       subtitle: page.report.command || first.model.process.name,
       clock: `${formatClock(instant.to, 0.1)} of ${formatClock(this.range()[1], 0.1)}`,
-      figures: figuresOf(page, this.views(), instant.to, view.selection).words.replace(/ by \d+ processes$/, ""),
+      figures: figuresOf(page, this.views(), instant.to, this.selectionUntil(instant)).words.replace(/ by \d+ processes/, ""),
       legend: legendOf(this.views()),
     };
     const legend = new Map([
