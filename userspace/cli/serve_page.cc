@@ -116,9 +116,10 @@ class Answers {
     // Making it may take seconds, in which others wait.
     if (ended() && rest_at_ == -absl::InfiniteDuration()) rest_at_ = BootTime();
     const std::string version = absl::StrCat("\"", data.version, "\"");
-    answer->headers.insert(
-        answer->headers.end(),
-        {{"ETag", version}, {"Cowprof-Poll-Seconds", absl::StrCat(absl::ToDoubleSeconds(page_->poll_interval()))}});
+    answer->headers.insert(answer->headers.end(),
+                           {{"ETag", version},
+                            {"Cowprof-Poll-Seconds", absl::StrCat(absl::ToDoubleSeconds(page_->poll_interval()))},
+                            {"Cowprof-Sample-Age", absl::StrCat(absl::ToDoubleSeconds(page_->sample_age()))}});
     answer->status = data.bytes == nullptr ? 503 : known_version == version ? 304 : 200;
     if (answer->status != 200) return;
     answer->body = data.bytes;

@@ -73,6 +73,8 @@ std::shared_ptr<const std::string> LivePage::Metrics(const Fd& recorder) {
   return metrics_;
 }
 
+absl::Duration LivePage::sample_age() const { return samples_ == 0 ? absl::ZeroDuration() : BootTime() - read_at_; }
+
 absl::Duration LivePage::poll_interval() const { return std::clamp(run_.model.info.interval, kLeastPoll, kMostPoll); }
 
 absl::StatusOr<LiveViewer> MakeLiveViewer(absl::string_view file) {

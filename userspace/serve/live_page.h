@@ -35,6 +35,8 @@ class LivePage {
   // The metrics as of the latest sample, made at most once for each. null before the header was written. `recorder`:
   // its open /proc/PID/stat.
   std::shared_ptr<const std::string> Metrics(const Fd& recorder);
+  // How long ago the last sample was read; 0 before the first.
+  absl::Duration sample_age() const;
   // How long a page should wait before it asks again.
   absl::Duration poll_interval() const;
 

@@ -8,18 +8,21 @@ import { shellQuote } from "../core/shell_quote";
 import { Store } from "../store";
 import "./live.css";
 
-type State = "live" | "paused" | "lost" | "ended";
+type State = "live" | "paused" | "silent" | "lost" | "ended";
 
 const kFirstWait = 300; // milliseconds
 const kSilence = 10_000; // without a byte of an answer, the connection is lost
 const kFirstSilence = 60_000; // the server may have to read a long recording first
+const kLeastAge = 10; // seconds, and intervals below, without a sample: then the recorder has fallen silent
+const kAgeIntervals = 5;
 const kData = `data${location.search}`;
 
 interface Answer {
-  packed: Uint8Array<ArrayBuffer> | null;
+  packed: Uint8Array<ArrayBuffer> | null; // null: nothing new
   version: string;
   wait: number;
-} // null: nothing new
+  age: number; // seconds since the last sample
+}
 
 // The recording's path if this page follows a run; null if the recording is embedded in the page.
 export function followedFile(text: string): string | null {
@@ -42,6 +45,11 @@ async function readAll(response: Response, heard: () => void): Promise<Uint8Arra
   return new Uint8Array(await new Blob(pieces).arrayBuffer());
 }
 
+// A browser's own words say nothing to the reader: "Failed to fetch", "signal is aborted without reason".
+function noAnswer(): never {
+  throw new Error("the server doesn't answer.");
+}
+
 // Fails if the server doesn't answer, falls silent, or rejects this page's token. An answer may be slow, as through ssh.
 async function ask(version: string, silence = kSilence): Promise<Answer> {
   const given = new AbortController();
@@ -53,11 +61,12 @@ async function ask(version: string, silence = kSilence): Promise<Answer> {
   };
   try {
     const headers = version === "" ? {} : { "If-None-Match": version };
-    const response = await fetch(kData, { headers, cache: "no-store", signal: given.signal });
+    const response = await fetch(kData, { headers, cache: "no-store", signal: given.signal }).catch(noAnswer);
     const wait = 1000 * Number(response.headers.get("Cowprof-Poll-Seconds") ?? "1") || 1000;
-    if (response.status === 304 || response.status === 503) return { packed: null, version, wait };
+    const age = Number(response.headers.get("Cowprof-Sample-Age")) || 0;
+    if (response.status === 304 || response.status === 503) return { packed: null, version, wait, age };
     if (!response.ok) throw new Error(await response.text());
-    return { packed: await readAll(response, heard), version: response.headers.get("ETag") ?? "", wait };
+    return { packed: await readAll(response, heard).catch(noAnswer), version: response.headers.get("ETag") ?? "", wait, age };
   } finally {
     clearTimeout(timer);
   }
@@ -83,6 +92,7 @@ class Follower {
   private readonly advice = make("p", "live-advice");
   private readonly button: HTMLButtonElement;
   private state: State = "live";
+  private age = 0; // seconds since the last sample, as the server last said
   private held: Uint8Array<ArrayBuffer> | null = null; // received while paused
   private taking = Promise.resolve();
   private goOn: (() => void) | null = null;
@@ -114,6 +124,7 @@ class Follower {
         const answer = await ask(this.version);
         wait = answer.wait;
         this.version = answer.version;
+        this.age = answer.age;
         await this.take(answer.packed);
       } catch {
         wait = 2000;
@@ -136,7 +147,9 @@ class Follower {
       return;
     }
     if (page !== null) this.store.setPage(page);
-    this.show(this.store.page.run.live ? "live" : "ended");
+    const { live, intervalSeconds } = this.store.page.run;
+    const silent = this.age > Math.max(kLeastAge, kAgeIntervals * (intervalSeconds ?? 0));
+    this.show(!live ? "ended" : silent ? "silent" : "live");
   }
 
   private paused(): boolean {
@@ -155,14 +168,22 @@ class Follower {
     if (this.state === "paused" && state === "lost") return; // shown once the reader resumes
     this.state = state;
     this.badge.dataset["state"] = state;
-    const words = { live: "live", paused: "paused at", lost: "connection lost, trying again", ended: "the recording ended" }[state];
+    const words = {
+      live: "live",
+      paused: "paused at",
+      silent: "no new sample for",
+      lost: "connection lost, trying again",
+      ended: "the recording ended",
+    }[state];
     if (this.word.textContent !== words) this.word.textContent = words;
-    this.time.textContent = state === "lost" ? "" : formatSeconds(this.store.page.seconds.at(-1) ?? 0);
+    const shown = formatSeconds(this.store.page.seconds.at(-1) ?? 0);
+    this.time.textContent = state === "lost" ? "" : state === "silent" ? formatSeconds(this.age) : shown;
     this.button.textContent = state === "paused" ? "Resume" : "Pause";
     this.button.hidden = state === "lost" || state === "ended";
     this.advice.replaceChildren();
     const view = (): HTMLElement => make("code", "", `cowprof view ${shellQuote(this.file) ?? this.file}`);
     if (state === "ended") this.advice.append("The page stays as it is. To see it again later: ", view());
+    if (state === "silent") this.advice.append(`All figures are of ${shown}. Is the recorder stopped, or its disk full?`);
     if (state === "lost") this.advice.append("The page keeps what it has received. If the run is over: ", view());
   }
 }
@@ -170,7 +191,8 @@ class Follower {
 // Makes the store from the first answer, and the badge.
 export async function followRun(file: string): Promise<{ store: Store; badge: HTMLElement }> {
   const first = await fetchFirst().catch((reason: unknown) => {
-    throw new Error(`The run can't be followed: ${reason instanceof Error ? reason.message : "the server doesn't answer"}`);
+    const words = reason instanceof Error ? reason.message : String(reason);
+    throw new Error(`The run can't be followed: ${words} If it is over: cowprof view ${shellQuote(file) ?? file}`);
   });
   const store = new Store(first.page);
   const follower = new Follower(store, first.version, file);
