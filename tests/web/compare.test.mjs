@@ -114,7 +114,23 @@ test("two recordings in one page: verdict, notes and figures as cowprof judged t
     assert.ok(parseFloat(shownA) > 0 && shownA !== shownB);
     await page.locator(".compare-legend .switch-entry", { hasText: "Each worker" }).click();
     await settle(page);
-    assert.match(await page.textContent(".compare-reading"), /0:00 is the start of each run's first worker/);
+    const words = await page.textContent(".compare-reading");
+    assert.match(
+      words,
+      /^Private memory of each worker\. 0:00 is the start of each run's first worker\. .* figures of all workers together\.$/,
+    );
+    assert.match(await page.getAttribute(".compare-plot", "aria-label"), /^Private memory of each worker of A and of B/);
+    await page.locator(".compare-plot .u-over").hover({ position: { x: 500, y: 80 } });
+    assert.match(await page.textContent(".compare-reading"), / after the first worker's start, all workers together: A /);
+  });
+});
+
+test("pages of two sizes: copies by cause are in bytes of each side's pages", async () => {
+  const [a, b] = [makeBlamedPage(), makeBlamedPage()];
+  b.run.page_bytes = 65536;
+  await withPage("compare-page-sizes", [a, b], {}, async (page) => {
+    const [first] = await rowsOf(page, "compare-causes");
+    assert.equal(first.cells.at(-1), "+1500 %");
   });
 });
 

@@ -63,14 +63,12 @@ function joinRuns(pages: Page[], lines: Drawn[]): uPlot.AlignedData {
 
 export class CompareChart {
   readonly element = make("div", "compare-chart");
-  private readonly host = mark(make("div", "compare-plot"), {
-    "role": "img",
-    "aria-label": "Private memory of the workers of A and of B over the time since their first worker; A dashed, B solid",
-  });
+  private readonly host = mark(make("div", "compare-plot"), { role: "img" });
   private readonly reading = make("p", "compare-reading");
   private readonly omitted = make("p", "note");
   private plot: uPlot | null = null;
   private pages: Page[] = [];
+  private each = false; // one line per worker
 
   constructor() {
     this.element.append(this.reading, this.host, this.omitted);
@@ -83,6 +81,11 @@ export class CompareChart {
   // Shows A and B, with one line per worker if `each` is set. The element must have a width.
   show(pages: [Page, Page], each: boolean): void {
     this.pages = pages;
+    this.each = each;
+    const whose = each ? "each worker" : "the workers together,";
+    mark(this.host, {
+      "aria-label": `Private memory of ${whose} of A and of B over the time since their first worker; A dashed, B solid`,
+    });
     const lines = pages.flatMap((page, run) => linesOf(page, run, each));
     this.plot?.destroy();
     this.plot = new uPlot(this.options(lines, each), joinRuns(pages, lines), this.host);
@@ -116,8 +119,8 @@ export class CompareChart {
 
   private say(at: number | null): void {
     if (at === null) {
-      this.reading.textContent =
-        "Private memory of the workers together. 0:00 is the start of each run's first worker. Point at the chart for figures.";
+      const figures = this.each ? "figures of all workers together" : "figures";
+      this.reading.textContent = `Private memory of ${this.each ? "each worker" : "the workers together"}. 0:00 is the start of each run's first worker. Point at the chart for ${figures}.`;
       return;
     }
     const values = this.pages.map((page) => {
@@ -126,6 +129,7 @@ export class CompareChart {
         ? null
         : valueAt(page.totals.workersPrivate.values.subarray(0, sample + 1), sample);
     });
-    this.reading.textContent = `${formatClock(at, 0.1)} after the first worker's start: A ${formatKib(values[0])}, B ${formatKib(values[1])}`;
+    const whose = this.each ? ", all workers together" : "";
+    this.reading.textContent = `${formatClock(at, 0.1)} after the first worker's start${whose}: A ${formatKib(values[0])}, B ${formatKib(values[1])}`;
   }
 }

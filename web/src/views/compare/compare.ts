@@ -3,7 +3,7 @@
 import "./compare.css";
 import { CompareChart } from "./chart";
 import { readRecording } from "./file";
-import { compareCauses, compareFigures, compareLines, compareTypes, signed, type Difference } from "./rows";
+import { compareCauses, compareFigures, compareLines, compareTypes, signed, type Difference, type PageBytes } from "./rows";
 import type { Comparison } from "../../data/comparison";
 import type { Page } from "../../data/decode";
 import { make, makeButton, makeSection, mark } from "../../ui/dom";
@@ -71,7 +71,10 @@ interface Part {
   rows: (a: Page, b: Page, comparison: Comparison | null) => Difference[];
 }
 
-const pageBytesOf = (a: Page, b: Page): number | null => a.run.pageBytes ?? b.run.pageBytes;
+const pageBytesOf = (a: Page, b: Page): PageBytes => ({
+  a: a.run.pageBytes ?? b.run.pageBytes,
+  b: b.run.pageBytes ?? a.run.pageBytes,
+});
 const seesLines = (comparison: Comparison | null): Comparison["seesLines"] => comparison?.seesLines ?? { a: false, b: false };
 
 const kParts: Part[] = [

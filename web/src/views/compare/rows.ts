@@ -18,6 +18,11 @@ export interface Difference {
 }
 
 type Sides = Comparison["seesLines"];
+// Of each side: 4 KiB on x86, 64 KiB on some ARM hosts.
+export interface PageBytes {
+  a: number | null;
+  b: number | null;
+}
 
 interface Named {
   name: string;
@@ -91,33 +96,28 @@ export function compareFigures(a: Report, b: Report, comparison: Comparison | nu
 
 const bytesOf = (row: BlameRow, pageBytes: number | null): number => row.bytes ?? (row.copies ?? 0) * (pageBytes ?? 0);
 
-export function compareTypes(a: Report, b: Report, pageBytes: number | null, sees: Sides): Difference[] {
-  const named = (row: BlameRow): Named => ({ name: row.name, detail: "", path: "", bytes: bytesOf(row, pageBytes), line: "" });
-  return match(
-    a.types.map(named),
-    b.types.map(named),
-    knownOf(a, b, ({ types }) => types.length, sees),
-  );
+export function compareTypes(a: Report, b: Report, pageBytes: PageBytes, sees: Sides): Difference[] {
+  const named = (report: Report, size: number | null): Named[] =>
+    report.types.map((row) => ({ name: row.name, detail: "", path: "", bytes: bytesOf(row, size), line: "" }));
+  const known = knownOf(a, b, ({ types }) => types.length, sees);
+  return match(named(a, pageBytes.a), named(b, pageBytes.b), known);
 }
 
-export function compareLines(a: Report, b: Report, pageBytes: number | null, sees: Sides): Difference[] {
-  const named = (row: BlameRow): Named => nameLine(row, bytesOf(row, pageBytes));
-  return match(
-    a.lines.map(named),
-    b.lines.map(named),
-    knownOf(a, b, ({ lines }) => lines.length, sees),
-  );
+export function compareLines(a: Report, b: Report, pageBytes: PageBytes, sees: Sides): Difference[] {
+  const named = (report: Report, size: number | null): Named[] => report.lines.map((row) => nameLine(row, bytesOf(row, size)));
+  const known = knownOf(a, b, ({ lines }) => lines.length, sees);
+  return match(named(a, pageBytes.a), named(b, pageBytes.b), known);
 }
 
-export function compareCauses(a: Report, b: Report, pageBytes: number | null): Difference[] {
-  const named = (report: Report): Named[] =>
+export function compareCauses(a: Report, b: Report, pageBytes: PageBytes): Difference[] {
+  const named = (report: Report, size: number | null): Named[] =>
     [...(report.causes ?? [])].map(([cause, copies]) => ({
       name: causeName(cause),
       detail: "",
       path: "",
-      bytes: copies * (pageBytes ?? 0),
+      bytes: copies * (size ?? 0),
       line: "",
     }));
   const known = knownOf(a, b, ({ causes }) => causes?.size ?? 0, { a: false, b: false });
-  return match(named(a), named(b), known).filter((row) => (row.a ?? 0) + (row.b ?? 0) > 0);
+  return match(named(a, pageBytes.a), named(b, pageBytes.b), known).filter((row) => (row.a ?? 0) + (row.b ?? 0) > 0);
 }

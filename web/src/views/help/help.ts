@@ -6,7 +6,7 @@ import type { Store } from "../../store";
 import "./help.css";
 
 const kGestures: [string, string][] = [
-  ["Drag", "select a span; everything below then counts only what happened in it"],
+  ["Drag", "select a span; why, who, page map and workers then count only what happened in it"],
   ["Wheel", "zoom around the pointer"],
   ["Shift + wheel", "move along the time axis; also: drag with the middle button, or with the space bar held"],
   ["Click on a line", "pin that process and grey out all others; click again to unpin"],

@@ -8,7 +8,7 @@ import type { Store } from "../../store";
 import { gainOf, valueAt, type Span } from "../../core/column_values";
 import { lastBefore } from "../../core/search";
 
-// What happened within the span, as everything below counts it; without what isn't known.
+// What happened within the span, as the sections that follow it count; without what isn't known.
 function changeInWords(page: Page, span: Span): string {
   const kibAt = (seconds: number): number => valueAt(page.totals.private.values, lastBefore(page.seconds, seconds)) ?? NaN;
   const copies = gainOf(page.totals.copies.values, 0, page, span);
