@@ -95,6 +95,21 @@ test("regions at the end of a span are those of processes that live then, or of 
   assert.deepEqual(found(null), [17], "all live");
 });
 
+test("a measure that is known nowhere is not drawn as 0, and no limit is off its chart", async () => {
+  const data = makePage();
+  for (const one of [data.totals, ...data.processes]) one.pss_kib = one.pss_kib.map(() => null);
+  data.processes[1].pss_kib[7] = 4096;
+  const { parsePayload } = await loadSource("data/decode.ts");
+  const { planStrips } = await loadSource("core/chart_strips.ts");
+  const titles = (page, measure) => planStrips(page, measure, null).map(({ title }) => title);
+  const page = await parsePayload(pack(data));
+  assert.deepEqual(titles(page, "pss").slice(0, 2), ["All processes together: not measured", "Each process"]);
+  assert.deepEqual(titles(page, "private").slice(0, 2), ["All processes together", "Each process"]);
+  assert.deepEqual(planStrips(page, "pss", null)[0].beyond, []);
+  data.processes[1].pss_kib[7] = null;
+  assert.equal(titles(await parsePayload(pack(data)), "pss")[1], "Each process: not measured");
+});
+
 test("causes within a span: what is not known is not 0, and before a process began it copied nothing", async () => {
   const { causesWithin } = await loadSource("core/column_values.ts");
   const page = { seconds: Float64Array.of(0, 1, 2, 3, 4) };

@@ -53,6 +53,13 @@ test("the policy holds: a script put into the page does not run", async () => {
   await opened.close();
 });
 
+test("a copy that a browser saved without the recording says so", async () => {
+  const copy = fillTemplate(makePage()).replace(/<script id="cowprof-data".*?<\/script>/s, "");
+  await withPage("saved-copy", copy, {}, async (page) => {
+    assert.match(await page.textContent(".failure"), /^This copy was saved by a browser, .* Copy the \.html file itself/);
+  });
+});
+
 test("an empty recording is a sentence, not a failure", async () => {
   await withPage("empty", makeEmptyPage(), {}, async (page) => {
     assert.match(await page.textContent("#timeline"), /No samples were recorded/);

@@ -89,11 +89,15 @@ function showFailure(app: HTMLElement, failure: unknown): void {
   app.replaceChildren(make("main", "", mark(make("p", "failure", reason), { role: "alert" })));
 }
 
+const kSavedCopy =
+  "This copy was saved by a browser, as a complete page, and lacks the recording. Copy the .html file itself, or save it as “HTML only”.";
+
 // Takes the text that cowprof put into the page. Removes its element to free the memory.
 function takeRecording(): string {
   const element = document.getElementById("cowprof-data");
-  const text = element?.textContent?.trim() ?? "";
-  element?.remove();
+  if (element === null) throw new Error(kSavedCopy);
+  const text = element.textContent?.trim() ?? "";
+  element.remove();
   return text;
 }
 

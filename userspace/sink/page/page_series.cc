@@ -123,7 +123,7 @@ void PageSeries::AddTotals(const RunModel& model) {
   totals_.private_kib.Add(KnownKib(none || living.private_known, living.private_bytes));
   workers_private_kib_.Add(KnownKib(workers.processes == 0 || workers.private_known, workers.private_bytes));
   totals_.still_shared_kib.Add(KnownKib(none || living.still_shared_known, living.still_shared_bytes));
-  totals_.pss_kib.Add(KnownKib(pss_processes_ == living.processes, pss_sum_bytes_));
+  totals_.pss_kib.Add(KnownKib(pss_processes_ > 0 && pss_processes_ == living.processes, pss_sum_bytes_));
   totals_.copies.Add(all.copies_known ? Count(all.copies) : std::nullopt);
   totals_.causes.Add(all.causes_known ? std::optional(all.causes) : std::nullopt);
 }

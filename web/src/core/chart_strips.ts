@@ -23,12 +23,18 @@ export interface Strip {
   atLegend: boolean; // its series are in the legend; otherwise the title names them
 }
 
+const kUnmeasured = ": not measured";
 const kMostDrawn = 4; // times the highest value; limits beyond it are named instead of drawn
 const kOwnStrips = [
   { kind: "shm", name: "shm", title: "Shared memory" },
   { kind: "fds", name: "fds", title: "File descriptors" },
 ];
 const kMemoryKinds = ["cgroup-v1", "cgroup-v2", "host"]; // these bound the memory of all processes together
+
+// An empty strip reads as 0.
+function isKnown(values: Float64Array): boolean {
+  return values.some((value) => value === value);
+}
 
 function each(series: ChartSeries[]): Strip["cut"] {
   return (cut) => series.map((one) => one.cut(cut));
@@ -78,12 +84,14 @@ function sumStrip(page: Page, measure: Measure): Strip {
     );
   }
   // A limit bounds private memory or PSS, but not what was copied or is shared.
-  const bounded = measure === "private" || measure === "pss" ? page.limits.filter((limit) => kMemoryKinds.includes(limit.kind)) : [];
+  const known = isKnown(totals[measure].values);
+  const bounded =
+    known && (measure === "private" || measure === "pss") ? page.limits.filter((limit) => kMemoryKinds.includes(limit.kind)) : [];
   const limits = planLimits(bounded, (highestOf(totals[measure].values) ?? 0) * scale, "kib");
   const all = [...series, ...limits.series];
   return {
     name: "sum",
-    title: "All processes together",
+    title: `All processes together${known ? "" : kUnmeasured}`,
     unit: "kib",
     height: 178,
     series: all,
@@ -99,8 +107,10 @@ function sumStrip(page: Page, measure: Measure): Strip {
 function memoryStrip(page: Page, measure: Measure, pinned: number | null): Strip {
   const { own, crowd } = splitCrowd(page, pinned);
   const series = [...crowdSeries(page, crowd, measure), ...processSeries(page, own, measure, pinned)];
-  const title =
-    crowd.length === 0
+  const known = [...own, ...crowd].some((track) => isKnown(track.columns[measure].values));
+  const title = !known
+    ? `Each process${kUnmeasured}`
+    : crowd.length === 0
       ? "Each process"
       : `Each process: the largest ones, and a band from the smallest to the largest of ${crowd.length} more`;
   return {
@@ -122,8 +132,8 @@ function rateStrip(page: Page, pinned: number | null): Strip {
   const track = page.processes.find((one) => one.index === pinned) ?? null;
   const { series, cut } = planRates(page, track);
   const whose = track === null ? "" : `, ${processLabel(track)} alone`;
-  const known = (track?.columns ?? page.totals).copies.values.some((count) => count === count);
-  const title = known ? `Copies per second${series.length > 1 ? ", by cause" : ""}${whose}` : "Copies per second: not measured";
+  const known = isKnown((track?.columns ?? page.totals).copies.values);
+  const title = known ? `Copies per second${series.length > 1 ? ", by cause" : ""}${whose}` : `Copies per second${kUnmeasured}`;
   return { name: "rate", title, unit: "rate", height: 146, series, band: null, atLeast: 0, peaks: true, cut, beyond: [], atLegend: true };
 }
 

@@ -300,7 +300,9 @@ function parsePage(page: JsonRecord, binary: Uint8Array): Page {
   const schema = asText(page["schema"], "nothing known");
   if (schema === kFleetSchema) throw new Error("That is the page of a job with several ranks. Choose the page of one recording.");
   if (schema !== kSchema)
-    throw new Error(`This page holds ${schema}; this viewer reads ${kSchema}. Make the page again with the cowprof that made it.`);
+    throw new Error(
+      `This page holds ${schema}; this viewer reads ${kSchema}. Make that page again from its recording, with the cowprof that made the one you have open.`,
+    );
   const read: Read = (value) => readColumn(value, binary);
   const rows = (key: string): Json[] => asList(page[key]);
   const record = (key: string): JsonRecord => asRecord(page[key]);

@@ -35,10 +35,20 @@ function makeHead(fleet: Fleet): HTMLElement {
   return make("header", "page-header", makeTopRow(), verdict, facts);
 }
 
+// Launchers are not of a rank.
+function deadInWords({ deaths }: Fleet): string {
+  if (deaths.length === 0) return "no process";
+  const ranks = new Set(deaths.filter(({ death }) => !death.launcher).map(({ rank }) => rank)).size;
+  const launchers = deaths.filter(({ death }) => death.launcher).length;
+  const words = [];
+  if (ranks > 0) words.push(`of ${formatCount(ranks)} rank${ranks === 1 ? "" : "s"}`);
+  if (launchers > 0) words.push(`${formatCount(launchers)} launcher${launchers === 1 ? "" : "s"}`);
+  return words.join(", and ");
+}
+
 function makeSums(fleet: Fleet): HTMLElement {
   const hosts = hostsOf(fleet.ranks);
   const counted = fleet.ranks.filter((rank) => !rank.repeated).length;
-  const dead = new Set(fleet.deaths.filter(({ death }) => !death.launcher).map(({ rank }) => rank)).size;
   const sums = make(
     "section",
     "tiles",
@@ -50,12 +60,7 @@ function makeSums(fleet: Fleet): HTMLElement {
     ),
     makeTile("copied", "Copied by workers", formatBytes(fleet.copiedBytes), "over all ranks"),
     makeTile("private", "Sum of the peaks", formatBytes(fleet.peakBytes), "an upper bound: they need not have been at one time"),
-    makeTile(
-      "deaths",
-      "Ended badly",
-      formatCount(fleet.deaths.length),
-      fleet.deaths.length === 0 ? "no process" : `of ${formatCount(dead)} rank${dead === 1 ? "" : "s"}`,
-    ),
+    makeTile("deaths", "Ended badly", formatCount(fleet.deaths.length), deadInWords(fleet)),
   );
   return mark(sums, { "aria-label": "Sums" });
 }
