@@ -153,7 +153,9 @@ export class BlameTables {
     const found = byReport ? [] : regionsWithin(filter);
     this.regionBox.hidden = found.length === 0;
     this.regions.update(found);
-    const held = ofDifferentTimes(filter) ? "What they held is shown at the end of a selection, or of a single process." : "";
+    const held = ofDifferentTimes(filter)
+      ? "What they held is shown only for a selection or a single process: they did not all live at one time."
+      : "";
     this.regionNote.textContent = [held, regionsOmittedInWords(filter.page)].join(" ").trim();
   }
 }

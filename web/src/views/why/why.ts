@@ -18,7 +18,7 @@ const kLead =
   "After a fork, all processes share the same memory. A process that writes to a shared page gets a copy of that page, and memory grows. These writes did it:";
 
 // The report's figures for the whole recording, differences of the columns for a selected span. There are no columns if
-// nothing was copied, and if causes are not known: then the report's are neither.
+// nothing was copied or causes are not known; the report tells which.
 function causesOf(filter: Filter): Causes | null {
   const { page, pinned, span } = filter;
   const whole = pinned === null ? page.report.causes : (processOf(page.report, pinned)?.causes ?? null);
