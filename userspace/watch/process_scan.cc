@@ -26,7 +26,21 @@ constexpr absl::Duration kShortestGap = absl::Seconds(2), kLongestGap = absl::Se
 constexpr int kMostLooksAtFrames = 6;
 constexpr int kDeepest = 128;
 
+// A client of tmux or ssh has the pattern in its command line as well, and is no ancestor of watch.
+constexpr absl::string_view kWatchWords = "cowprof watch ";
+
 bool IsPythonName(absl::string_view name) { return absl::StartsWith(name, "python") || absl::StartsWith(name, "pypy"); }
+
+absl::flat_hash_set<ProcessId> AncestorsOf(pid_t pid, const ProcFs& proc) {
+  absl::flat_hash_set<ProcessId> ancestors;
+  for (int i = 0; i < kDeepest && pid > 0; ++i) {
+    const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
+    if (!stat.ok()) break;
+    ancestors.insert({pid, stat->start_ns()});
+    pid = stat->parent;
+  }
+  return ancestors;
+}
 
 }  // namespace
 
@@ -34,6 +48,7 @@ ProcessScan::ProcessScan(ScanSettings settings, std::function<void(pid_t)> looki
     : settings_(std::move(settings)),
       looking_(std::move(looking)),
       proc_(std::move(proc)),
+      ancestors_(AncestorsOf(settings_.self, proc_)),
       folder_(opendir(proc_.root().c_str()), closedir) {}
 
 void ProcessScan::List(absl::Duration now) {
@@ -92,13 +107,17 @@ void ProcessScan::Look(pid_t pid, absl::Duration now, Entry* entry) {
   entry->seen.reset();
   SeenProcess process;
   process.python = IsPythonName(BaseName(proc_.ReadExecutable(pid)));
-  process.matches = settings_.match && settings_.match->Matches(proc_.ReadCommandLine(pid));
+  if (settings_.match) {
+    const std::string command = proc_.ReadCommandLine(pid);
+    process.matches = settings_.match->Matches(command) && !absl::StrContains(command, kWatchWords);
+  }
   if (!process.python && !process.matches) return;
   const absl::StatusOr<ProcStat> stat = proc_.ReadStat(pid);
   struct stat owner;
   if (!stat.ok() || stat->state == 'Z' || stat->is_exiting() || ::stat(proc_.PathOf(pid, "").c_str(), &owner) != 0)
     return;
   process.id = {pid, stat->start_ns()};
+  if (ancestors_.contains(process.id)) process.matches = false;
   process.parent = stat->parent;
   process.user = owner.st_uid;
   process.execed = !stat->has_not_execed();

@@ -53,6 +53,8 @@ class ProcessScan {
   ScanSettings settings_;
   std::function<void(pid_t)> looking_;
   ProcFs proc_;
+  // Of watch: sudo, a shell or tmux has the pattern of --match in its own command line.
+  const absl::flat_hash_set<ProcessId> ancestors_;
   std::unique_ptr<DIR, int (*)(DIR*)> folder_;
   uint64_t scans_ = 0;
   absl::flat_hash_map<pid_t, Entry> entries_;
