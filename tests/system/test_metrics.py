@@ -192,6 +192,19 @@ def test_a_folder_that_is_or_becomes_read_only(readers, small_disk, tmp_path):
     assert len(recording.stderr.splitlines()) == 1 and "Read-only" in recording.stderr, recording.stderr
 
 
+def test_a_recording_that_never_began_does_not_record(readers, tmp_path):
+    """Otherwise it would page as a recorder that was killed, until somebody removes the file."""
+    path = tmp_path / "cowprof.prom"
+    done = harness.run_cowprof("--attach", readers.pid, "--quiet", "--output", tmp_path / "none" / "r.json", "--metrics-file", path)
+    assert done.returncode == 6 and not path.exists(), done.stderr
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    done = harness.run_cowprof("--quiet", "--output", tmp_path / "r.json", "--metrics-file", path, "--", script)
+    assert done.returncode == 127 and not (tmp_path / "r.json").exists(), done.stderr
+    assert rows_of(path.read_text())["cowprof_recording"] == 0
+
+
 def test_the_writer_can_do_nothing_else(readers, tmp_path):
     recording = start(readers, tmp_path / "recording.json", "--metrics-file", tmp_path / "cowprof.prom")
     try:

@@ -276,6 +276,8 @@ int RunRecording(const RecordOptions& options) {
   ProtectSelf(proc, &recording);
   if (recording.program) {
     if (absl::Status status = recording.program->Release(); !status.ok()) {
+      for (const std::unique_ptr<Sink>& sink : recording.sinks)  // metrics must not say that it records
+        static_cast<void>(sink->Finish(absl::ZeroDuration(), std::string(kRecorderFailed)));
       recording.timeline->Remove();  // nothing ran: there is nothing to keep
       return FailToStart(status);
     }

@@ -261,26 +261,31 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   const auto expanded = [&](const std::string& name) {
     return options.expand_names ? ExpandName(name, info.identity) : name;
   };
-  if (recording->metrics_file != nullptr) {
-    MetricsTally tally;
-    const std::string text = MetricsText(recording->run.model, Findings(), {.sampled = info.started}, &tally);
-    if (absl::Status status = recording->metrics_file->Open(expanded(options.metrics_file), text); !status.ok()) {
-      if (!options.watched) return Fail(kCannotWrite, status.message());
-      recording->metrics_file = nullptr;  // no fault of the recording
-      Fail(kDone,
-           absl::StrCat("process ", target,
-                        " is recorded without metrics: the process of cowprof watch that serves them took none"));
-    }
-  }
   const std::string path =
       options.output.empty() ? absl::StrCat("cowprof-", target, ".json") : expanded(options.output);
   absl::StatusOr<std::unique_ptr<TimelineFile>> timeline = TimelineFile::Create(path, info);
   if (!timeline.ok()) return Fail(kCannotWrite, timeline.status().message());
   recording->timeline = *std::move(timeline);
   recording->sinks.push_back(std::make_unique<TimelineSink>(recording->timeline.get()));
+  // After the recording: metrics of one that never began would say that it records, for ever.
   if (recording->metrics_file != nullptr) {
-    recording->sinks.push_back(std::make_unique<MetricsSink>(
-        std::move(recording->metrics_file), [recording](const std::string& failure) { Say(failure, recording); }));
+    MetricsTally tally;
+    const std::string text = MetricsText(recording->run.model, Findings(), {.sampled = info.started}, &tally);
+    if (absl::Status status = recording->metrics_file->Open(expanded(options.metrics_file), text); !status.ok()) {
+      if (!options.watched) {
+        recording->timeline->Remove();
+        return Fail(kCannotWrite, status.message());
+      }
+      recording->metrics_file = nullptr;  // no fault of the recording
+      Fail(kDone,
+           absl::StrCat("process ", target,
+                        " is recorded without metrics: the process of cowprof watch that serves them took none"));
+    }
+  }
+  if (recording->metrics_file != nullptr) {
+    recording->sinks.push_back(
+        std::make_unique<MetricsSink>(std::move(recording->metrics_file), recording->run.model,
+                                      [recording](const std::string& failure) { Say(failure, recording); }));
   }
   // After all that is forked, which must not have these descriptors, and before the right to open them is given up.
   recording->out.OpenAgain();

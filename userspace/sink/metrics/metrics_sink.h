@@ -17,14 +17,13 @@ namespace cowprof {
 
 class MetricsSink : public Sink {
  public:
-  // `report` gets a sentence when the file can't be written.
-  MetricsSink(std::unique_ptr<MetricsFile> file, std::function<void(const std::string&)> report)
-      : file_(std::move(file)), report_(std::move(report)) {}
+  // `model`: of the recording; outlives the sink. `report` gets a sentence when the file can't be written.
+  MetricsSink(std::unique_ptr<MetricsFile> file, const RunModel& model, std::function<void(const std::string&)> report)
+      : file_(std::move(file)), report_(std::move(report)), model_(model) {}
 
   absl::Status Write(const Tick& tick) override {
     sampled_ = BootTime();
     tally_.Append(tick.sample, tick.raised, tick.model);
-    model_ = &tick.model;
     findings_ = &tick.findings;
     if (tick.sample.t < next_) return absl::OkStatus();
     next_ = tick.sample.t + kLeastGap;
@@ -32,7 +31,7 @@ class MetricsSink : public Sink {
     return absl::OkStatus();
   }
   absl::Status Finish(absl::Duration, const std::string&) override {
-    if (model_ != nullptr) Report(file_->Finish(Text(/*recording=*/false)));
+    Report(file_->Finish(Text(/*recording=*/false)));
     return absl::OkStatus();  // what can't be written is no failure of the recording
   }
 
@@ -40,7 +39,7 @@ class MetricsSink : public Sink {
   static constexpr absl::Duration kLeastGap = absl::Milliseconds(900);  // ticks come a little early at times
 
   std::string Text(bool recording) {
-    return MetricsText(*model_, *findings_, {WallTimeOf(sampled_), ReadUse(stat_), recording}, &tally_);
+    return MetricsText(model_, *findings_, {WallTimeOf(sampled_), ReadUse(stat_), recording}, &tally_);
   }
   void Report(const std::string& failure) const {
     if (!failure.empty()) report_(failure);
@@ -50,10 +49,11 @@ class MetricsSink : public Sink {
   std::function<void(const std::string&)> report_;
   MetricsTally tally_;
   Fd stat_ = OpenStat("self");
-  absl::Duration sampled_;  // CLOCK_BOOTTIME
+  absl::Duration sampled_ = BootTime();
   absl::Duration next_ = -absl::InfiniteDuration();
-  const RunModel* model_ = nullptr;  // of the last tick; both outlive the sink
-  const Findings* findings_ = nullptr;
+  const RunModel& model_;
+  const Findings none_;
+  const Findings* findings_ = &none_;  // or of the last tick, which outlive the sink
 };
 
 }  // namespace cowprof

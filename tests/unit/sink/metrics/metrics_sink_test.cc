@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "builders.h"
 #include "model/judge/run.h"
@@ -18,8 +19,8 @@ TEST_CASE("metrics sink: a sample was taken when the clock says so now, not when
   int ends[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
   const Fd theirs(ends[1]);
-  MetricsSink sink(MetricsFile::Over(Fd(ends[0])), [](const std::string&) {});
   Run run;
+  MetricsSink sink(MetricsFile::Over(Fd(ends[0])), run.model, [](const std::string&) {});
   run.model.info.started = absl::FromUnixSeconds(1'000'000'000);  // the clock was wrong
   const Sample sample = {.t = absl::Seconds(2), .events = {Started(0, -1)}, .processes = {RowWithCopies(0, 1)}};
   const std::vector<Alert> raised;
@@ -40,6 +41,20 @@ TEST_CASE("metrics sink: a sample was taken when the clock says so now, not when
   const absl::Time sampled = absl::UnixEpoch() + absl::Seconds(said);
   CHECK(sampled >= before - absl::Milliseconds(1));
   CHECK(sampled <= after + absl::Milliseconds(1));
+}
+
+TEST_CASE("metrics sink: a recording that ended before its first sample no longer records") {
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+  const Fd theirs(ends[1]);
+  REQUIRE(shutdown(theirs.fd(), SHUT_WR) == 0);  // it does not wait for answers
+  const RunModel model;
+  MetricsSink sink(MetricsFile::Over(Fd(ends[0])), model, [](const std::string&) {});
+  REQUIRE(sink.Finish(absl::ZeroDuration(), "target ended").ok());
+  std::string text(64 << 10, '\0');
+  const ssize_t bytes = read(theirs.fd(), text.data(), text.size());
+  REQUIRE(bytes > 0);
+  CHECK(absl::StrContains(text, "\ncowprof_recording 0\n"));
 }
 
 }  // namespace cowprof
