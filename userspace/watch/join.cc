@@ -93,6 +93,13 @@ bool ParseMetrics(absl::string_view text, std::vector<MetricFamily>* families) {
   return true;
 }
 
+bool SaysItHasEnded(const std::vector<MetricFamily>& families) {
+  for (const MetricFamily& family : families) {
+    if (family.name == "cowprof_recording") return family.rows.size() == 1 && absl::EndsWith(family.rows.front(), " 0");
+  }
+  return false;
+}
+
 std::string JoinMetrics(const std::vector<std::pair<std::string, const std::vector<MetricFamily>*>>& texts) {
   std::vector<const MetricFamily*> order;
   std::map<absl::string_view, std::string> rows;

@@ -19,6 +19,9 @@ struct MetricFamily {
 // False: a line is not well-formed, belongs to no family of cowprof, or repeats a series. Then nothing is to be used.
 bool ParseMetrics(absl::string_view text, std::vector<MetricFamily>* families);
 
+// Whether the recorder says in its text that it has ended, as one that was killed does not.
+bool SaysItHasEnded(const std::vector<MetricFamily>& families);
+
 // Each row gets the label `recorder` with the name that comes with its text.
 std::string JoinMetrics(const std::vector<std::pair<std::string, const std::vector<MetricFamily>*>>& texts);
 

@@ -32,8 +32,10 @@ namespace {
 
 constexpr uint32_t kMostBytes = 4 << 20, kEnd = UINT32_MAX;  // of a frame; instead of a length: no more will come
 constexpr absl::Duration kScrapeTime = absl::Seconds(5), kLeastGap = absl::Seconds(1);
-constexpr absl::Duration kKept = absl::Minutes(5);  // metrics of a recorder that has ended
-constexpr size_t kOtherDescriptors = 32;            // than those of connections and recorders
+// Metrics of a recorder that has ended: the rules ask for an hour what a job has left in /dev/shm; one that was killed
+// still says that it records.
+constexpr absl::Duration kKept = absl::Hours(1), kKeptOfKilled = absl::Minutes(5);
+constexpr size_t kOtherDescriptors = 32;  // than those of connections and recorders
 
 struct ControlMessage {
   bool is_recorder = false;  // its socket comes with it; otherwise figures
@@ -139,8 +141,10 @@ class Hub {
   }
 
   void Forget(absl::Duration now) {
-    for (auto source = sources_.begin(); source != sources_.end();)
-      source = now - source->second.ended > kKept ? sources_.erase(source) : std::next(source);
+    for (auto source = sources_.begin(); source != sources_.end();) {
+      const absl::Duration kept = SaysItHasEnded(source->second.families) ? kKept : kKeptOfKilled;
+      source = now - source->second.ended > kept ? sources_.erase(source) : std::next(source);
+    }
   }
   std::map<uint32_t, Source>& sources() { return sources_; }
 

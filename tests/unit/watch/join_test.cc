@@ -44,3 +44,16 @@ TEST_CASE("join: what could break the page of all is refused as a whole") {
   CHECK_FALSE(ParseMetrics("cowprof_a 1\n", &families));
   CHECK_FALSE(ParseMetrics("# TYPE cowprof_a gauge\n", &families));
 }
+
+TEST_CASE("join: who says that it has ended") {
+  const auto says = [](absl::string_view rows) {
+    std::vector<MetricFamily> families;
+    REQUIRE(ParseMetrics(absl::StrCat(kHead, "cowprof_a 0\n# HELP cowprof_recording R.\n", rows), &families));
+    return SaysItHasEnded(families);
+  };
+  CHECK(says("cowprof_recording 0\n"));
+  CHECK(says("cowprof_recording{job_id=\" 1\",rank=\"7\"} 0\n"));
+  CHECK_FALSE(says("cowprof_recording{rank=\"0\"} 1\n"));
+  CHECK_FALSE(says(""));
+  CHECK_FALSE(SaysItHasEnded({}));
+}
