@@ -41,6 +41,13 @@ bool IsFile(const std::string& path) {
   return stat(path.c_str(), &file) == 0 && S_ISREG(file.st_mode);
 }
 
+// Whose rights decide what is found: under sudo not root's.
+std::string SelfInWords() {
+  const std::string user = absl::StrCat(geteuid());
+  const char* const caller = getenv("SUDO_UID");
+  return absl::StrCat("user ", user, caller != nullptr && user == caller ? ", who called sudo and runs the hook," : "");
+}
+
 // Looks for a program as execvp(3) does, but ignores relative directories in PATH.
 absl::StatusOr<std::string> FindProgram(const std::string& name) {
   std::vector<std::string> candidates;
@@ -52,13 +59,24 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
       if (absl::StartsWith(folder, "/")) candidates.push_back(absl::StrCat(folder, "/", name));
     }
   }
+  bool hidden = false;
   for (const std::string& candidate : candidates) {
-    if (!IsFile(candidate)) continue;
+    struct stat file;
+    if (stat(candidate.c_str(), &file) != 0) {
+      hidden |= errno == EACCES;
+      continue;
+    }
+    if (!S_ISREG(file.st_mode)) continue;
     if (access(candidate.c_str(), X_OK) != 0)
       return absl::PermissionDeniedError(absl::StrCat(Printable(candidate), " is not executable; chmod +x it"));
     return candidate;
   }
-  return absl::NotFoundError(absl::StrCat("there is no program '", Printable(name), "'; give its full path"));
+  if (hidden && absl::StrContains(name, '/'))
+    return absl::PermissionDeniedError(
+        absl::StrCat(SelfInWords(), " may not see ", Printable(name), "; put it where that user may"));
+  return absl::NotFoundError(absl::StrCat("there is no program '", Printable(name), "'",
+                                          hidden ? absl::StrCat(" where ", SelfInWords(), " may look") : "",
+                                          "; give its full path"));
 }
 
 // Makes only calls that are safe between fork and exec.

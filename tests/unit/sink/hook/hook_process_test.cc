@@ -211,7 +211,7 @@ TEST_CASE("a hook is looked for with its user's rights, without capabilities") {
     return "";
   };
   const auto [path, expected] = GENERATE(table<std::string, std::string>(
-      {{"/hidden/hook", "there is no program"}, {"/hidden/none", "there is no program"}, {"/hook", ""}}));
+      {{"/hidden/hook", "user 4321 may not see"}, {"/hidden/none", "user 4321 may not see"}, {"/hook", ""}}));
   const pid_t pid = fork();
   if (pid == 0) {
     const std::string said = start(path);
@@ -222,6 +222,24 @@ TEST_CASE("a hook is looked for with its user's rights, without capabilities") {
   INFO(path);
   CHECK(status == 0);
   if (path == "/hook") CHECK(setting.Read("/done") == "CapPrm:\t0000000000000000\n");
+}
+
+// As from a shell of `sudo -i`, in which the hook's folder can be read.
+TEST_CASE("a hook that who called sudo may not see is not said to be missing") {
+  if (LacksRoot()) return;
+  const InvokedBy user(4321);
+  Setting setting("true");
+  REQUIRE(chmod(setting.root().c_str(), 0700) == 0);
+  CHECK(setting.Start().status().message() == absl::StrCat("user 4321, who called sudo and runs the hook, may not see ",
+                                                           setting.root(), "/hook; put it where that user may"));
+  const std::string path = getenv("PATH");
+  setenv("PATH", setting.root().c_str(), 1);
+  sigset_t none;
+  sigemptyset(&none);
+  const auto by_name = HookProcess::Start("hook", none, [](const std::string&) {});
+  setenv("PATH", path.c_str(), 1);
+  CHECK(by_name.status().message() ==
+        "there is no program 'hook' where user 4321, who called sudo and runs the hook, may look; give its full path");
 }
 
 TEST_CASE("a hook of who called sudo finds that user's home and name") {
