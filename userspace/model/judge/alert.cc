@@ -23,7 +23,8 @@ namespace {
 constexpr double kFloor = 0.27, kFloorOfOthers = 0.5;
 // Loading a data set before there is any worker is a ramp, too, but not a leak.
 constexpr double kLoadingFloor = 0.8;
-constexpr double kHysteresis = 0.05;  // of the limit, below the ratio of the alert
+// Below the ratio of the alert, of the limit; but at most this share of that ratio.
+constexpr double kHysteresis = 0.05, kMostHysteresis = 0.1;
 constexpr double kMostlyCopies = 0.75, kMostlyLeaving = 0.5;
 // Copies end. How far they come, the forecast usually knows within seconds; until then, but no longer than this, the
 // ratio alone watches those whose end nothing tells.
@@ -49,7 +50,8 @@ absl::Duration StraightEta(const LimitSample& limit, const UsageRamp& ramp) {
 }
 
 bool MeetsRatio(const LimitSample& limit, const AlertRules& rules, double slack) {
-  return rules.ratio && limit.ratio() && *limit.ratio() >= *rules.ratio - slack;
+  return rules.ratio && limit.ratio() &&
+         *limit.ratio() >= *rules.ratio - std::min(slack, kMostHysteresis * *rules.ratio);
 }
 
 bool IsPast(const LimitSample& limit, const UsageRamp& ramp, double floor) {

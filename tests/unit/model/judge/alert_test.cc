@@ -416,6 +416,21 @@ TEST_CASE("a ratio must hold, is told once, and ends well below") {
   CHECK(absl::ToDoubleSeconds(alerts[1].t) == Approx(32).margin(0.3));
 }
 
+TEST_CASE("the alert of a small ratio ends, too, and is told again") {
+  const double ratio = GENERATE(0.03, 0.05);
+  const double below = GENERATE(0.8, 0.99);  // of the ratio; the latter is not well below
+  Scenario run = {.used = [=](double t) { return 1000 * ratio * (t < 10 || (t >= 30 && t < 40) ? below : 1.1); },
+                  .settings = Only([](AlertRules*) {})};
+  run.settings.of_kind[static_cast<size_t>(run.kind)].ratio = ratio;
+  const std::vector<Alert> alerts = AlertsOf(run);
+  INFO(Told(alerts));
+  REQUIRE(alerts.size() == (below < 0.9 ? 3 : 1));
+  if (alerts.size() == 1) return;
+  CHECK(alerts[1].over);
+  CHECK(absl::ToDoubleSeconds(alerts[1].t) == Approx(32).margin(1.5));
+  CHECK_FALSE(alerts[2].over);
+}
+
 TEST_CASE("a ramp through the ratio does not wait for its default time") {
   const Scenario run = {.used = [](double t) { return std::min(100 + 450 * t, 1000.0); },
                         .until = 2,
