@@ -269,18 +269,23 @@ std::vector<Alert> AlertWatch::Judge(const Sample& sample, const RunModel& model
   return alerts;
 }
 
-// A process that hangs is told once. It is over if it went on after all, or has ended.
+// A process that hangs is told once. It is over if it went on after all, or has ended; by then the model may have no
+// row of it (AggregateEnded).
 void AlertWatch::JudgeHangs(const Sample& sample, const RunModel& model, std::vector<Alert>* alerts) {
   for (const Event& event : sample.events) {
-    const ProcessModel* process = model.Find(event.index);
     const auto* seen = event.As<HangsSeen>();
-    if (process == nullptr || (seen == nullptr && !event.Is<ProcessExited>())) continue;
+    if (seen == nullptr && !event.Is<ProcessExited>()) continue;
     const bool over = seen == nullptr || seen->hangs.empty();
-    if (over ? hung_.erase(event.index) == 0 : !hung_.insert(event.index).second) continue;
-    Alert alert = {.t = t_, .rule = AlertRule::kHang, .over = over, .name = HungName(*process), .index = event.index};
+    const auto hung = hung_.find(event.index);
+    const ProcessModel* process = model.Find(event.index);
+    if (over ? hung == hung_.end() : hung != hung_.end() || process == nullptr) continue;
+    Alert alert = {.t = t_, .rule = AlertRule::kHang, .over = over, .index = event.index};
+    alert.name = over ? hung->second : HungName(*process);
     if (over) {
+      hung_.erase(hung);
       alert.text = absl::StrCat(alert.name, seen == nullptr ? " has ended" : " went on after all");
     } else {
+      hung_[event.index] = alert.name;
       const Hang& hang = seen->hangs.front();
       alert.cause = NameOf(hang.kind);
       alert.text = HangSentence(hang, alert.name);

@@ -6,9 +6,9 @@
 #define COWPROF_MODEL_JUDGE_ALERT_H_
 
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -114,7 +114,7 @@ class AlertWatch {
   std::shared_ptr<const HeldByAll> last_held_;  // at the last tick
   absl::Duration t_, last_tick_, next_ask_, ask_gap_;
   StartUp start_up_;
-  std::set<int> hung_;  // by index: an alert stands
+  std::map<int, std::string> hung_;  // by index, as it was named: an alert stands
 };
 
 }  // namespace cowprof

@@ -159,6 +159,19 @@ TEST_CASE("a hang is one alert, over when it goes on or ends, and a replay says 
   CHECK(both.run.alerts[3].text == "worker 1002 has ended");
 }
 
+TEST_CASE("the alert of a hang is over at the end of a process that is summed up at once", "[hangs]") {
+  AlertWatch watch{AlertSettings()};
+  const Run run = Recorded({});
+  const Sample hangs = {.t = absl::Seconds(4), .events = {Seen(1, {HangOf(1)}, absl::Seconds(4))}};
+  REQUIRE(watch.Judge(hangs, run.model, {}).size() == 1);
+  const Sample ends = {.t = absl::Seconds(5), .events = {Exited(1, 15, absl::Seconds(5))}};
+  const std::vector<Alert> alerts = watch.Judge(ends, RunModel(), {});  // which has no row of it
+  REQUIRE(alerts.size() == 1);
+  CHECK(alerts[0].over);
+  CHECK(alerts[0].name == "worker 1001");
+  CHECK(alerts[0].text == "worker 1001 has ended");
+}
+
 TEST_CASE("no alert of hangs if they are off", "[hangs]") {
   AlertSettings settings;
   settings.hangs = false;
