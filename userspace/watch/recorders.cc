@@ -22,13 +22,15 @@ namespace cowprof {
 namespace {
 
 constexpr absl::Duration kFirstPause = absl::Seconds(10), kLongestPause = absl::Minutes(10);
+constexpr absl::Duration kListed = absl::Minutes(1);                            // a root, after its end, at most
 constexpr int kLifelineFd = STDERR_FILENO + 1, kMetricsFd = STDERR_FILENO + 2;  // of a recorder
 
 }  // namespace
 
 Attempts AfterEnd(const Attempts& before, std::optional<int> status, absl::Duration now) {
-  // The target has ended, or --duration is over. Status 4: it has ended, or may not be looked at.
-  if (status && (*status == kDone || *status == kNoProcess)) return {before.failed, absl::InfiniteDuration()};
+  // The target has ended, or --duration is over.
+  if (status && *status == kDone) return {before.failed, absl::InfiniteDuration()};
+  if (status && *status == kNoProcess) return {before.failed, absl::InfiniteDuration(), now + kListed};
   const absl::Duration pause = kFirstPause * (1 << std::min(before.failed, 10));
   return {before.failed + 1, now + std::min(pause, kLongestPause)};
 }
@@ -132,12 +134,18 @@ std::vector<std::string> Recorders::Update(const std::vector<Root>& roots, absl:
     recorded.push_back(*next);
     next = NextRoot(roots, recorded, attempts_, now);
   }
-  size_t unrecorded = 0;
+  size_t unrecorded = 0, refused = 0;
   for (const Root& root : roots) {
+    if (std::any_of(running_.begin(), running_.end(), [&](const Running& one) { return one.root.id == root.id; }))
+      continue;
     const auto tried = attempts_.find(root.id);
     const bool over = tried != attempts_.end() && tried->second.again == absl::InfiniteDuration();
-    unrecorded += !over && std::none_of(running_.begin(), running_.end(),
-                                        [&](const Running& one) { return one.root.id == root.id; });
+    unrecorded += !over;
+    if (!over || tried->second.refused_from > now) continue;
+    ++refused;
+    if (std::exchange(tried->second.told, true)) continue;
+    ++failed_;
+    add(absl::StrCat("process ", root.id.pid, " is left out: its recorder could not look at it"));
   }
   const bool full = next != nullptr && running_.size() >= settings_.at_most;
   if (full && unrecorded > told_left_out_) {
@@ -145,7 +153,7 @@ std::vector<std::string> Recorders::Update(const std::vector<Root>& roots, absl:
                      running_.size(), " are, and no more may be (--at-most), process ", next->id.pid, " among them"));
   }
   told_left_out_ = full ? unrecorded : 0;
-  left_out_ = unrecorded;
+  left_out_ = unrecorded + refused;
   return sentences;
 }
 

@@ -26,6 +26,9 @@ namespace cowprof {
 struct Attempts {
   int failed = 0;
   absl::Duration again;  // not before; infinite: never
+  // Its recorder found no process, or one that it may not look at: from then on the latter, if it is still listed.
+  absl::Duration refused_from = absl::InfiniteDuration();
+  bool told = false;  // that it is refused
 };
 // After the recorder of a root has ended. `status`: its exit status; absent: a signal ended it.
 Attempts AfterEnd(const Attempts& before, std::optional<int> status, absl::Duration now);

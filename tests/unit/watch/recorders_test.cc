@@ -13,7 +13,9 @@ Root Of(pid_t pid, uid_t user) { return {.id = {pid, 10'000'000 * static_cast<ui
 TEST_CASE("recorders: what failed waits ever longer, what has ended is not recorded again") {
   Attempts attempts;
   CHECK(AfterEnd(attempts, 0, absl::Seconds(5)).again == absl::InfiniteDuration());
+  CHECK(AfterEnd(attempts, 0, absl::Seconds(5)).refused_from == absl::InfiniteDuration());
   CHECK(AfterEnd(attempts, 4, absl::Seconds(5)).again == absl::InfiniteDuration());
+  CHECK(AfterEnd(attempts, 4, absl::Seconds(5)).refused_from == absl::Seconds(65));
   attempts = AfterEnd(attempts, 6, absl::Seconds(5));
   CHECK(attempts.again == absl::Seconds(15));
   attempts = AfterEnd(attempts, std::nullopt, absl::Seconds(15));
