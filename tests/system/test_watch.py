@@ -209,6 +209,17 @@ def test_a_hangup(host, folder, ignored):
     assert watch.end() == 0
 
 
+def test_a_hook_that_runs_may_end(host, folder, tmp_path):
+    """And to wait for it is no failure."""
+    hook = tmp_path / "hook.sh"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/began\nsleep 4\ntouch {tmp_path}/ended\n")
+    hook.chmod(0o755)
+    host.python(harness.REPOSITORY / "tests/system/workloads/open_files.py", "--line", RANK="0")
+    watch = host.watch(folder, "--alert-at=off", "--alert-eta=off", "--alert-at=fds=50%:100ms", "--on-alert", hook)
+    harness.wait_until((tmp_path / "began").exists, "the hook")
+    assert watch.end() == 0 and (tmp_path / "ended").exists(), watch.said()
+
+
 def test_watch_is_killed(host, folder):
     """Its recorders end all the same, with whole recordings, and nothing else is left."""
     trainers = [host.trainer(rank) for rank in range(2)]

@@ -29,7 +29,8 @@ namespace cowprof {
 namespace {
 
 constexpr absl::Duration kTick = absl::Seconds(1), kTidyEvery = absl::Minutes(1);
-constexpr absl::Duration kPatience = absl::Milliseconds(1700);  // with recorders that are to end
+// With recorders that are to end; those with a hook wait for it, up to 11 s.
+constexpr absl::Duration kPatience = absl::Milliseconds(1700), kPatienceWithHook = absl::Seconds(13);
 
 // Those that a recorder has at its start, and those that it takes to become another user.
 CapabilitySet CapabilitiesOfRecorders() {
@@ -97,7 +98,7 @@ class Watch {
         return Fail(kInternalFailure, absl::StrCat("give up privileges: ", status.message()));
     }
     const int code = Loop();
-    const size_t left = recorders_.StopAll(kPatience);
+    const size_t left = recorders_.StopAll(options_.has_hook ? kPatienceWithHook : kPatience);
     SendFigures();
     if (left == 0) return code;
     return Fail(code != kDone ? static_cast<ExitCode>(code) : kInternalFailure,
