@@ -63,6 +63,7 @@ class Hub {
     for (uint32_t size = 0; !end && source->unread.size() >= sizeof(size);) {
       memcpy(&size, source->unread.data(), sizeof(size));
       end = size == kEnd || size > kMostBytes;
+      dropped_ += size != kEnd && size > kMostBytes;
       if (end || source->unread.size() - sizeof(size) < size) break;
       if (std::exchange(source->named, true)) {
         Take(absl::string_view(source->unread).substr(sizeof(size), size), source);

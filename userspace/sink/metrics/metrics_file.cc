@@ -177,7 +177,7 @@ std::string MetricsFile::Listen(bool finish) {
     if (bytes < 0) poll(&news, 1, /*ms=*/50);
   }
   const absl::string_view failure = FailureIn(answers);
-  if (failure.empty() || std::exchange(failed_, true)) return "";
+  if (failure.empty() || std::exchange(told_, true)) return "";
   return absl::StrCat("--metrics-file: ", failure, finish ? "" : "; recording continues");
 }
 

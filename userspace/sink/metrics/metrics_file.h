@@ -22,9 +22,11 @@ class MetricsFile {
  public:
   // Call while the process still has the rights to write where its user may.
   static absl::StatusOr<std::unique_ptr<MetricsFile>> Start();
-  // The process at the other end of this socket writes instead. See cowprof watch.
+  // The process at the other end of this socket, of cowprof watch, writes instead. Failures are not told: watch does.
   static std::unique_ptr<MetricsFile> Over(Fd socket) {
-    return std::unique_ptr<MetricsFile>(new MetricsFile(/*pid=*/0, std::move(socket)));
+    std::unique_ptr<MetricsFile> file(new MetricsFile(/*pid=*/0, std::move(socket)));
+    file->told_ = true;
+    return file;
   }
   // After a fork, in the parent: only the child writes.
   void LeaveToChild() { pid_ = 0; }
@@ -48,7 +50,7 @@ class MetricsFile {
   pid_t pid_;
   Fd socket_;           // frames to the process, sentences back
   std::string unsent_;  // rest of a frame
-  bool failed_ = false;
+  bool told_ = false;   // that a text could not be written
 };
 
 }  // namespace cowprof

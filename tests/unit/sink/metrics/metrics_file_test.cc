@@ -1,6 +1,7 @@
 // The process that writes the file of metrics: what it writes, what it refuses, and that it says so once.
 #include "sink/metrics/metrics_file.h"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,6 +87,15 @@ TEST_CASE("metrics file: a failure later is said once, and writing goes on when 
   REQUIRE(rename((folder + "-away").c_str(), folder.c_str()) == 0);
   CHECK(file->Finish("3").empty());
   CHECK(Contents(path) == "3");
+}
+
+TEST_CASE("metrics file: of watch's process, which is gone, a recorder says nothing") {
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+  auto file = MetricsFile::Over(Fd(ends[0]));
+  close(ends[1]);
+  CHECK(file->Write("1").empty());
+  CHECK(file->Finish("2").empty());
 }
 
 }  // namespace cowprof
