@@ -229,6 +229,26 @@ def test_unsafe_hooks_are_refused_at_the_start(open_folder):
     assert "no command" in refused("--on-alert", " ")
 
 
+UNANSWERED = """
+import ctypes, os, subprocess, sys
+device = os.open("/dev/fuse", os.O_RDWR)
+options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
+assert ctypes.CDLL(None).mount(b"fuse", sys.argv[1].encode(), b"fuse", 0, options.encode()) == 0
+sys.exit(subprocess.run(sys.argv[2:]).returncode)
+"""
+
+
+def test_a_folder_that_does_not_answer_ends_the_search_for_a_hook(tmp_path):
+    """As a network file system whose server is gone."""
+    needs("FUSE", os.access("/dev/fuse", os.W_OK), "/dev/fuse is missing")
+    (tmp_path / "fuse").mkdir()
+    result = subprocess.run(["unshare", "--mount", harness.PYTHON, "-c", UNANSWERED, tmp_path / "fuse", harness.COWPROF, "--quiet", "--output",
+                             tmp_path / "r.json", "--on-alert", tmp_path / "fuse" / "hook", "--", "true"],
+                            capture_output=True, text=True, timeout=harness.DEADLINE, check=False)
+    assert result.returncode == 2 and "seems not to answer" in result.stderr and result.stderr.count("\n") == 1, result.stderr
+    assert not (tmp_path / "r.json").exists()
+
+
 @pytest.mark.parametrize("options", [
     ["--alert-at", "110%"], ["--alert-at=-1"], ["--alert-at", "90"], ["--alert-at", "nan"], ["--alert-at", "ram=90%"],
     ["--alert-at", "90%:never"], ["--alert-eta", "soon"], ["--alert-eta=0"], ["--alert-eta", "shm=90%"], ["--alert-at"],

@@ -30,6 +30,7 @@ namespace {
 constexpr size_t kMostBytes = 64 << 10;      // of a packet
 constexpr char kFinish = '.', kReady = '+';  // packets of one byte
 constexpr int kLookMs = 20;                  // between two looks at a hook that runs
+constexpr int kSearchMs = 10'000;            // for the program: a network file system may not answer
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 
 // Fails if the other end is gone or does not keep up, or if it could not receive the whole packet. Never waits, so that
@@ -130,6 +131,13 @@ absl::StatusOr<std::unique_ptr<HookProcess>> HookProcess::Start(absl::string_vie
   }
   theirs.Close();
   auto hook = std::unique_ptr<HookProcess>(new HookProcess(pid, std::move(ours), std::move(report), limits));
+  // Nobody reads signals yet: without a limit only SIGKILL would end the wait.
+  pollfd news = {hook->socket_.fd(), POLLIN, 0};
+  if (poll(&news, 1, kSearchMs) == 0) {
+    kill(pid, SIGKILL);
+    return absl::InvalidArgumentError(
+        "its program was not found within 10 s: a folder of its path, or of PATH, seems not to answer");
+  }
   const std::string answer = Receive(hook->socket_.fd());
   if (answer.size() == 1) return hook;
   return absl::InvalidArgumentError(answer.empty() ? "the process that runs it ended at once" : answer);
