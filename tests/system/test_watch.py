@@ -73,6 +73,7 @@ def test_roots_come_and_go(host, folder):
     recordings = {process: watch.recording(process) for process in (first, server, pool)}
     for process in (first, server, pool):
         assert f"found process {process.inner} (" in watch.said()
+    assert "every machine" not in watch.said()
     assert re.search(rf"process {first.inner} \(.*\): its environment has a rank", watch.said())
     assert re.search(rf"process {pool.inner} \(.*\): it keeps workers", watch.said())
     assert re.fullmatch(rf"cowprof-.+-none-0-{first.inner}-\d{{8}}T\d{{6}}Z.json", recordings[first].name)
@@ -176,7 +177,9 @@ def test_a_real_dataloader_is_found_by_its_workers(host, folder):
 
 def test_too_many(host, folder):
     trainers = [host.trainer(rank) for rank in range(4)]
-    watch = host.watch(folder, "--at-most", "2")
+    watch = host.watch(folder, "--at-most", "2", "--metrics-listen", "0.0.0.0:0")
+    assert re.search(r"metrics at http://[^ ]+:\d+/metrics, for every machine that reaches this address\n",
+                     harness.wait_until(watch.said, "its first line"))
     oldest = [watch.recording(trainer) for trainer in trainers[:2]]
     harness.wait_until(lambda: f"2 trainers are not recorded, since 2 are, and no more may be (--at-most), process {trainers[2].inner} among them" in watch.said(),
                        "that some are left out")

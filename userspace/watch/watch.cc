@@ -19,6 +19,7 @@
 #include "posix/invoking_user.h"
 #include "posix/rights.h"
 #include "posix/taken_signals.h"
+#include "serve/request_policy.h"
 #include "source/namespaces.h"
 #include "source/rights_remedy.h"
 #include "watch/metrics_hub.h"
@@ -181,9 +182,12 @@ int RunWatch(const WatchOptions& options) {
     hub = *std::move(started);
   }
   if (!options.quiet) {
-    Fail(kDone,
-         absl::StrCat("watching for training runs; recordings go to ", options.folder,
-                      hub != nullptr && !hub->address().empty() ? absl::StrCat("; metrics at ", hub->address()) : ""));
+    const bool served = hub != nullptr && !hub->address().empty();
+    Fail(kDone, absl::StrCat("watching for training runs; recordings go to ", options.folder,
+                             served ? absl::StrCat("; metrics at ", hub->address()) : "",
+                             served && !IsLoopback(options.metrics_listen->host)
+                                 ? ", for every machine that reaches this address"
+                                 : ""));
   }
   return Watch(options, *std::move(folder), signals, std::move(hub)).Run();
 }
