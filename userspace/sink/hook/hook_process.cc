@@ -61,14 +61,15 @@ HookRun Decode(const std::string& packet) {
 
 std::string Contents(const char* path) { return {std::istreambuf_iterator<char>(std::ifstream(path).rdbuf()), {}}; }
 
-// Sets the variables that tell programs where the user's files are.
-void SetVariablesOf(uid_t user) {
+// Sets the variables that tell programs who the user is and where their files are. One of a directory service (LDAP) is
+// not in /etc/passwd: then only sudo's word for the name is known.
+void SetVariablesOf(uid_t user, const char* sudo_user) {
   for (const char* name : {"HOME", "USER", "LOGNAME"}) unsetenv(name);  // better none than root's
   const std::optional<UserEntry> entry = UserIn(Contents("/etc/passwd"), user);
-  if (!entry) return;
-  setenv("HOME", entry->home.c_str(), 1);
-  setenv("USER", entry->name.c_str(), 1);
-  setenv("LOGNAME", entry->name.c_str(), 1);
+  if (entry) setenv("HOME", entry->home.c_str(), 1);
+  const std::string known_as = entry ? entry->name : sudo_user;
+  if (known_as.empty()) return;
+  for (const char* name : {"USER", "LOGNAME"}) setenv(name, known_as.c_str(), 1);
 }
 
 // With all of the user's groups that /etc/group lists. In a user namespace this may fail, but "root" has no special
@@ -77,10 +78,11 @@ void BecomeInvokingUser() {
   const std::optional<UserIds> user = InvokedBySudo();
   if (!user) return;
   const char* name = getenv("SUDO_USER");
-  const std::vector<gid_t> groups = GroupsIn(Contents("/etc/group"), name != nullptr ? name : "", user->gid);
+  if (name == nullptr) name = "";
+  const std::vector<gid_t> groups = GroupsIn(Contents("/etc/group"), name, user->gid);
   static_cast<void>(setgroups(groups.size(), groups.data()));
   if (setresgid(user->gid, user->gid, user->gid) == 0 && setresuid(user->uid, user->uid, user->uid) == 0)
-    SetVariablesOf(user->uid);
+    SetVariablesOf(user->uid, name);
 }
 
 // Runs in the process from its fork to its end.

@@ -75,6 +75,7 @@ class InvokedBy {
   ~InvokedBy() {
     unsetenv("SUDO_UID");
     unsetenv("SUDO_GID");
+    unsetenv("SUDO_USER");
   }
 };
 
@@ -244,12 +245,15 @@ TEST_CASE("a hook that who called sudo may not see is not said to be missing") {
 
 TEST_CASE("a hook of who called sudo finds that user's home and name") {
   if (LacksRoot()) return;
-  const uid_t uid = GENERATE(1, 4321);
+  const uid_t uid = GENERATE(1, 4321);  // the latter as of a directory service: not in /etc/passwd
+  const bool named = GENERATE(true, false);
   const InvokedBy user(uid);
+  if (named) setenv("SUDO_USER", "somebody", 1);
   const passwd* const entry = getpwuid(uid);
   const std::string expected = entry != nullptr
                                    ? absl::StrCat(entry->pw_dir, " ", entry->pw_name, " ", entry->pw_name, "\n")
-                                   : "none none none\n";
+                               : named ? "none somebody somebody\n"
+                                       : "none none none\n";
   Setting setting("echo ${HOME-none} ${USER-none} ${LOGNAME-none} > out; mv out done");
   REQUIRE(chown(setting.root().c_str(), uid, uid) == 0);
   auto hook = setting.Start();
