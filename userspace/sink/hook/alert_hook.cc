@@ -15,7 +15,6 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -26,7 +25,6 @@
 #include "model/judge/alert_format.h"
 #include "posix/clock.h"
 #include "posix/fd.h"
-#include "posix/rights.h"
 #include "posix/safe_path.h"
 #include "timeline/json_alerts.h"
 #include "timeline/json_fields.h"
@@ -171,17 +169,12 @@ absl::StatusOr<std::string> CheckHook(const std::vector<std::string>& words, uid
   return failed ? *program : whole.string();
 }
 
-uid_t InvokingUser() {
-  const std::optional<UserIds> user = InvokedBySudo();
-  return user ? user->uid : getuid();
-}
-
 absl::StatusOr<std::unique_ptr<AlertHook>> AlertHook::Create(absl::string_view command, const sigset_t& signals,
                                                              std::function<void(const std::string&)> report,
                                                              const HookLimits& limits) {
   absl::StatusOr<std::vector<std::string>> words = SplitWords(command);
   if (!words.ok()) return words.status();
-  absl::StatusOr<std::string> program = CheckHook(*words, InvokingUser());
+  absl::StatusOr<std::string> program = CheckHook(*words, getuid());
   if (!program.ok()) return program.status();
   (*words)[0] = *std::move(program);
   return std::unique_ptr<AlertHook>(new AlertHook(*std::move(words), signals, std::move(report), limits));
@@ -224,7 +217,7 @@ void AlertHook::Finish() {
 // Checks again who can change the program: it may be another file by now.
 absl::Status AlertHook::Start(const HookRun& run) {
   started_ = BootTime();
-  if (absl::StatusOr<std::string> checked = CheckHook(words_, InvokingUser()); !checked.ok()) return checked.status();
+  if (absl::StatusOr<std::string> checked = CheckHook(words_, getuid()); !checked.ok()) return checked.status();
   absl::StatusOr<Fd> input = TextFile(run.json);
   if (!input.ok()) return input.status();
   std::vector<std::string> environment;

@@ -29,9 +29,6 @@ absl::StatusOr<std::vector<std::string>> SplitWords(absl::string_view text);
 // change it, files among its arguments (such as a script), or a directory above any of these (except sticky ones).
 absl::StatusOr<std::string> CheckHook(const std::vector<std::string>& words, uid_t user);
 
-// The user who called cowprof, directly or through sudo.
-uid_t InvokingUser();
-
 struct HookLimits {
   absl::Duration time = absl::Seconds(10);  // then its process group is killed
   absl::Duration gap = absl::Seconds(1);    // between two starts

@@ -72,8 +72,8 @@ void SetVariablesOf(uid_t user, const char* sudo_user) {
   for (const char* name : {"USER", "LOGNAME"}) setenv(name, known_as.c_str(), 1);
 }
 
-// With all of the user's groups that /etc/group lists. In a user namespace this may fail, but "root" has no special
-// rights there.
+// With all of the user's groups that /etc/group lists. Where this fails, as in a user namespace or without CAP_SETUID,
+// the hook runs as root, and CheckHook() accepts only root's files.
 void BecomeInvokingUser() {
   const std::optional<UserIds> user = InvokedBySudo();
   if (!user) return;

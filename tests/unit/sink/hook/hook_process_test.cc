@@ -225,6 +225,25 @@ TEST_CASE("a hook is looked for with its user's rights, without capabilities") {
   if (path == "/hook") CHECK(setting.Read("/done") == "CapPrm:\t0000000000000000\n");
 }
 
+// Otherwise root would run what that user can change.
+TEST_CASE("where root can't become who called sudo, only root's files are run") {
+  if (LacksRoot()) return;
+  const InvokedBy user(4321);
+  const bool theirs = GENERATE(true, false);
+  Setting setting("true");
+  if (theirs) REQUIRE(chown((setting.root() + "/hook").c_str(), 4321, 4321) == 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    if (!KeepCapabilities(0).ok()) _exit(3);
+    const auto hook = setting.Start();
+    _exit(hook.ok() ? 0 : absl::StrContains(hook.status().message(), "belongs to user 4321") ? 1 : 2);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == (theirs ? 1 : 0));
+}
+
 // As from a shell of `sudo -i`, in which the hook's folder can be read.
 TEST_CASE("a hook that who called sudo may not see is not said to be missing") {
   if (LacksRoot()) return;
