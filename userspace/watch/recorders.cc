@@ -28,11 +28,16 @@ constexpr int kLifelineFd = STDERR_FILENO + 1, kMetricsFd = STDERR_FILENO + 2;  
 }  // namespace
 
 Attempts AfterEnd(const Attempts& before, std::optional<int> status, absl::Duration now) {
-  // The target has ended, or --duration is over.
-  if (status && *status == kDone) return {before.failed, absl::InfiniteDuration()};
-  if (status && *status == kNoProcess) return {before.failed, absl::InfiniteDuration(), now + kListed};
-  const absl::Duration pause = kFirstPause * (1 << std::min(before.failed, 10));
-  return {before.failed + 1, now + std::min(pause, kLongestPause)};
+  Attempts after = before;
+  after.again = absl::InfiniteDuration();
+  if (status && *status == kDone) return after;  // the target has ended, or --duration is over
+  if (status && *status == kNoProcess) {
+    after.refused_from = now + kListed;
+    return after;
+  }
+  after.again = now + std::min(kFirstPause * (1 << std::min(before.failed, 10)), kLongestPause);
+  ++after.failed;
+  return after;
 }
 
 const Root* NextRoot(const std::vector<Root>& roots, const std::vector<Root>& recorded,
@@ -50,23 +55,34 @@ const Root* NextRoot(const std::vector<Root>& roots, const std::vector<Root>& re
   return next;
 }
 
+uint32_t PlaceFor(std::optional<uint32_t> before, uint32_t last, const std::vector<uint32_t>& taken, uint32_t places) {
+  const auto is_taken = [&](uint32_t place) { return std::find(taken.begin(), taken.end(), place) != taken.end(); };
+  if (before && !is_taken(*before)) return *before;
+  uint32_t place = last;
+  do {
+    place = place >= places - 1 ? 0 : place + 1;
+  } while (is_taken(place));
+  return place;
+}
+
 Recorders::Recorders(Settings settings, std::function<Fd(uint32_t)> metrics_for)
     : settings_(std::move(settings)), metrics_for_(std::move(metrics_for)) {}
 
-// The one that was free for longest, so that the metrics of a recorder that has ended stay for a while.
-uint32_t Recorders::FreePlace() {
-  const auto places = static_cast<uint32_t>(settings_.at_most);
-  do {
-    last_place_ = last_place_ >= places - 1 ? 0 : last_place_ + 1;
-  } while (std::any_of(running_.begin(), running_.end(), [&](const Running& one) { return one.place == last_place_; }));
-  return last_place_;
+uint32_t Recorders::TakePlace(const ProcessId& root) {
+  std::vector<uint32_t> taken;
+  for (const Running& one : running_) taken.push_back(one.place);
+  const auto tried = attempts_.find(root);
+  const std::optional<uint32_t> before = tried != attempts_.end() ? tried->second.place : std::nullopt;
+  const uint32_t place = PlaceFor(before, last_place_, taken, static_cast<uint32_t>(settings_.at_most));
+  if (place != before) last_place_ = place;
+  return place;
 }
 
 std::string Recorders::Start(const Root& root) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return absl::StrCat("make a pipe: ", strerror(errno));
   const Fd reading(ends[0]);
-  Running recorder = {.root = root, .place = FreePlace(), .lifeline = Fd(ends[1])};
+  Running recorder = {.root = root, .place = TakePlace(root.id), .lifeline = Fd(ends[1])};
   const Fd metrics = metrics_for_(recorder.place);
 
   std::vector<std::string> words;
@@ -93,8 +109,9 @@ std::string Recorders::Start(const Root& root) {
 
 std::string Recorders::Reap(const Running& recorder, int status, absl::Duration now) {
   const Exit exit = ExitOf(status);
-  const Attempts& after = attempts_[recorder.root.id] =
-      AfterEnd(attempts_[recorder.root.id], exit.signaled ? std::nullopt : std::optional(exit.code), now);
+  Attempts& after = attempts_[recorder.root.id];
+  after.place = recorder.place;
+  after = AfterEnd(after, exit.signaled ? std::nullopt : std::optional(exit.code), now);
   if (after.again == absl::InfiniteDuration()) return "";
   ++failed_;
   return absl::StrCat("the recorder of process ", recorder.root.id.pid,

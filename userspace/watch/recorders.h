@@ -28,7 +28,8 @@ struct Attempts {
   absl::Duration again;  // not before; infinite: never
   // Its recorder found no process, or one that it may not look at: from then on the latter, if it is still listed.
   absl::Duration refused_from = absl::InfiniteDuration();
-  bool told = false;  // that it is refused
+  bool told = false;              // that it is refused
+  std::optional<uint32_t> place;  // of its last recorder
 };
 // After the recorder of a root has ended. `status`: its exit status; absent: a signal ended it.
 Attempts AfterEnd(const Attempts& before, std::optional<int> status, absl::Duration now);
@@ -36,6 +37,10 @@ Attempts AfterEnd(const Attempts& before, std::optional<int> status, absl::Durat
 // The root to record next: of the user with the fewest recorders, the oldest. nullptr: none is waiting.
 const Root* NextRoot(const std::vector<Root>& roots, const std::vector<Root>& recorded,
                      const absl::flat_hash_map<ProcessId, Attempts>& attempts, absl::Duration now);
+
+// `before`: of the last recorder of its root, whose metrics would still say that it records: taken again if it is free.
+// Otherwise the free one after `last`, so that the metrics of a recorder that has ended stay for a while.
+uint32_t PlaceFor(std::optional<uint32_t> before, uint32_t last, const std::vector<uint32_t>& taken, uint32_t places);
 
 // ---- The processes ----
 
@@ -69,7 +74,7 @@ class Recorders {
   };
   std::string Reap(const Running& recorder, int status, absl::Duration now);
   std::string Start(const Root& root);
-  uint32_t FreePlace();
+  uint32_t TakePlace(const ProcessId& root);
 
   Settings settings_;
   std::function<Fd(uint32_t)> metrics_for_;

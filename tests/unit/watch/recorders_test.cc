@@ -24,6 +24,19 @@ TEST_CASE("recorders: what failed waits ever longer, what has ended is not recor
   CHECK(attempts.again == absl::Minutes(10));
 }
 
+TEST_CASE("recorders: what is recorded again has its place again, all others the next free one") {
+  const uint32_t none = UINT32_MAX;
+  CHECK(PlaceFor(std::nullopt, none, {}, 4) == 0);
+  CHECK(PlaceFor(std::nullopt, 0, {0}, 4) == 1);
+  CHECK(PlaceFor(std::nullopt, 1, {2}, 4) == 3);
+  CHECK(PlaceFor(std::nullopt, 3, {0, 2}, 4) == 1);
+  CHECK(PlaceFor(1, 3, {0, 2}, 4) == 1);
+  CHECK(PlaceFor(2, 3, {0, 2}, 4) == 1);
+  CHECK(PlaceFor(std::nullopt, 0, {}, 1) == 0);
+  Attempts attempts = {.place = 2};
+  CHECK(AfterEnd(attempts, std::nullopt, absl::Seconds(5)).place == 2u);
+}
+
 TEST_CASE("recorders: the user with the fewest comes first, then the oldest") {
   const std::vector<Root> roots = {Of(1, 7), Of(2, 7), Of(3, 8), Of(4, 7)};
   absl::flat_hash_map<ProcessId, Attempts> attempts;
