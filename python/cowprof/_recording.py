@@ -32,6 +32,14 @@ class NotAttached(CowprofError):
         self.status = status  # with which cowprof ended; None: it did not end by itself
 
 
+def _scratch() -> IO[bytes]:
+    """A file without a name. Where no temporary folder can be written, as in many containers, in memory."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        return os.fdopen(os.memfd_create("cowprof"), "w+b")  # from Python 3.8 on
+
+
 def _yama_asks() -> bool:
     try:
         with open(_YAMA, encoding="ascii") as file:
@@ -111,7 +119,7 @@ class Recording:
             if _yama_asks():
                 self._lets_read = True
                 _let_descendants_read(self._pid)
-            self._said = tempfile.TemporaryFile()
+            self._said = _scratch()
             # A session of its own: Ctrl-C is for the program, which stops the recording when it ends.
             self._reader = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._said, start_new_session=True)
             self._await_sample(before)

@@ -96,14 +96,15 @@ def test_alert_appears_in_every_output(tmp_path):
 
 def test_descriptors_of_what_a_script_starts(tmp_path):
     path = tmp_path / "run.json"
-    result = harness.run_cowprof("--output", path, *QUICK_FDS, "--", "sh", "-c", '"$@"; exit 5', "sh", *OPEN_FILES, "--hold=1")
+    result = harness.run_cowprof("--output", path, *QUICK_FDS, "--", "sh", "-c", '"$@"; exit 5', "sh", *OPEN_FILES, "--to=250", "--hold=1")
     assert result.returncode == 5, result.stderr
     (alert,) = alerts_of(harness.load_json(path)["records"])
     assert (alert["kind"], alert["limit"], alert["index"], alert["diagnosis"]) == ("fds", 256, 1, "fd-exhaustion")
     report = harness.report_of(path)
     (limit,) = [limit for limit in report["limits"] if limit["kind"] == "fds"]
     assert limit["limit"] == 256 and limit["peak"] == alert["used"]
-    assert report["diagnoses"][0]["pids"] == [report["alerts"][0]["pid"]] != [report["target"]["pid"]]
+    (found,) = [one for one in report["diagnoses"] if one["id"] == "fd-exhaustion"]
+    assert found["pids"] == [report["alerts"][0]["pid"]] != [report["target"]["pid"]]
 
 
 def test_fail_on_alert_sets_the_exit_status(tmp_path):

@@ -57,6 +57,11 @@ def test_the_report_schema_keeps_its_required_keys(recorded):
     assert required <= set(schema["required"])
 
 
+def test_where_nothing_can_be_written_it_names_the_option():
+    done = subprocess.run([harness.COWPROF, "--", "true"], cwd="/sys/kernel", capture_output=True, text=True, timeout=harness.DEADLINE, check=False)
+    assert done.returncode == 6 and "; --output FILE writes the recording elsewhere" in done.stderr, done.stderr
+
+
 def test_a_program_that_does_not_start_leaves_the_earlier_recording(recorded, tmp_path):
     script = tmp_path / "script"
     script.write_text("#!/no/such/interpreter\n")  # which only the exec finds out

@@ -263,6 +263,17 @@ def test_root_of_a_container_still_sees_what_it_runs(added, open_folder):
     assert worker["by_cause"]["refcount"] > 0.8 * worker["copies"] or not added, worker["by_cause"]
 
 
+def test_a_program_that_becomes_another_user_can_not_be_examined(open_folder):
+    """As gosu and su-exec do in the entry point of many images."""
+    some = ",".join(f"+{name}" for name in sorted(OF_ENGINES))
+    words = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", harness.PYTHON, "-c", READER]
+    command = ["setpriv", f"--bounding-set=-all,{some}", harness.COWPROF, "--output", open_folder / "out.json", "--", *words]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=harness.DEADLINE, check=False)
+    assert done.returncode == 0, done.stderr
+    notes = [line for line in done.stderr.splitlines() if "it became another user; CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH missing: run" in line]
+    assert len(notes) == 1, done.stderr
+
+
 def test_an_ordinary_user_keeps_only_the_capabilities_to_read(tool, start_target):
     target = start_target(USER)
     recording = subprocess.Popen([*as_user(OTHERS), tool, "--attach", str(target.pid), "--quiet", "--output", tool.parent / "out.json"])

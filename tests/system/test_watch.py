@@ -189,17 +189,6 @@ def test_too_many(host, folder):
     assert watch.end() == 0
 
 
-@pytest.mark.slow  # a minute
-def test_one_that_may_not_be_looked_at_is_left_out(host, folder):
-    """Its recorder ends as if the process had."""
-    master = host.python("-c", "print('{}', flush=True); input()", "an odd master")
-    watch = host.watch(folder, "--match", "an odd mast[e]r$", "--metrics-file", folder / "all.prom", prefix=["setpriv", "--bounding-set=-sys_ptrace"])
-    harness.wait_until(lambda: f"process {master.inner} is left out: its recorder could not look at it" in watch.said(), "that it is left out", 60 + harness.DEADLINE)
-    rows = harness.wait_until(lambda: (rows := rows_of((folder / "all.prom").read_text()))["cowprof_watch_left_out"] and rows, "the metrics")
-    assert rows["cowprof_watch_left_out"] == rows["cowprof_watch_recorder_failures_total"] == rows["cowprof_watch_recorder_starts_total"] == 1
-    assert watch.end() == 0 and not list(folder.glob("*.json"))
-
-
 @pytest.mark.parametrize("ignored", [True, False], ids=["nohup", "without"])
 def test_a_hangup(host, folder, ignored):
     trainer = host.trainer(0)

@@ -93,11 +93,20 @@ absl::Status MoveIntoPlace(const OutputPlace& place, unsigned flags) {
   const int folder = place.folder.fd();
   if (renameat2(folder, place.aside.c_str(), folder, place.name.c_str(), flags) == 0) return absl::OkStatus();
   // Some file systems do not support the flag (EINVAL). linkat() never replaces a file either.
-  const bool linked =
-      flags != 0 && errno == EINVAL && linkat(folder, place.aside.c_str(), folder, place.name.c_str(), 0) == 0;
-  const int error = errno;
+  int error = errno;
+  if (flags != 0 && error == EINVAL) {
+    const bool linked = linkat(folder, place.aside.c_str(), folder, place.name.c_str(), 0) == 0;
+    error = linked ? 0 : errno;
+  }
+  // Those of object stores, by FUSE, have no hard links either.
+  struct stat there;
+  if ((error == EPERM || error == ENOSYS || error == EOPNOTSUPP) &&
+      fstatat(folder, place.name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT) {
+    if (renameat(folder, place.aside.c_str(), folder, place.name.c_str()) == 0) return absl::OkStatus();
+    error = errno;
+  }
   unlinkat(folder, place.aside.c_str(), 0);
-  return linked ? absl::OkStatus() : PathError(error, "create", place.path, place.style);
+  return error == 0 ? absl::OkStatus() : PathError(error, "create", place.path, place.style);
 }
 
 }  // namespace

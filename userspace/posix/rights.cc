@@ -69,6 +69,15 @@ CapabilitySet EffectiveCapabilities() {
   return words.data[0].effective | CapabilitySet{words.data[1].effective} << 32;
 }
 
+CapabilitySet WithWhatRootLacks(CapabilitySet needed) {
+  const CapabilitySet held = EffectiveCapabilities();
+  if (geteuid() != 0) return needed;
+  if ((held & SetOf({CAP_SYS_PTRACE})) == 0) return needed | held;
+  // Nor can it signal, without CAP_KILL, its own processes that are other users.
+  if ((held & SetOf({CAP_DAC_READ_SEARCH})) == 0) return needed | SetOf({CAP_DAC_OVERRIDE, CAP_KILL});
+  return needed;
+}
+
 absl::Status SetEffective(CapabilitySet set) {
   CapabilityWords words;
   if (!words.Read()) return StepError("read the capabilities");

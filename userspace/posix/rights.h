@@ -39,6 +39,12 @@ constexpr CapabilitySet SetOf(std::initializer_list<int> capabilities) {
 // The effective set; empty if it can't be read.
 CapabilitySet EffectiveCapabilities();
 
+// What root must keep, besides `needed`, to read what root runs. Root of a container usually lacks CAP_SYS_PTRACE and
+// CAP_DAC_READ_SEARCH: without the first the kernel asks for the same user and all capabilities of whom it reads
+// (__ptrace_may_access(), cap_ptrace_access_check()), without the second for who owns the files in /proc. Then it has
+// to stay root, too. `needed` itself: it may become anybody.
+CapabilitySet WithWhatRootLacks(CapabilitySet needed);
+
 // Makes the permitted capabilities in `set`, and no others, effective. Can be undone.
 absl::Status SetEffective(CapabilitySet set);
 

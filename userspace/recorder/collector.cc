@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "model/base_name.h"
 #include "posix/clock.h"
+#include "recorder/target.h"
 
 namespace cowprof {
 namespace {
@@ -152,6 +153,7 @@ void Collector::AddEvents(absl::Span<const SeenEvent> seen, Sample* sample) {
     event.index = process->index;
     if (auto* execed = event.As<ProcessExeced>()) {
       Describe(process->id.pid, execed);
+      execed_.push_back(process->id);
       Exec(*process, event.t);
     }
     AddEvidence(one, &event);
@@ -247,6 +249,19 @@ void Collector::FindGupCopies(const TreeLook& look, Sample* sample) {
   }
 }
 
+// gosu, su-exec and sudo become another user, which not everybody may examine. One tick later: a setuid program that
+// ends soon is of no interest. The page map shows no exec of those: the target is looked at anyway.
+void Collector::NoteOnUnreadable(const TreeLook& look, const Sample& sample) {
+  std::vector<ProcessId> due = std::exchange(execed_before_, std::exchange(execed_, {}));
+  const bool has_target = !sample.processes.empty() && sample.processes.front().index == 0;
+  if (has_target && !TargetIsExiting(sample)) due.push_back(look.processes.front().id);
+  for (const ProcessId& id : due) {
+    if (noted_unreadable_ || processes_.Find(id) == nullptr) continue;
+    note_ = NoteOnPages(proc_, id.pid);
+    noted_unreadable_ = !note_.empty();
+  }
+}
+
 void Collector::AddLimits(const TreeLook& look, Sample* sample) {
   const Holders holders = {.descriptors = PidWithMost(&ProcFigures::descriptors, look, *sample),
                            .address_space = PidWithMost(&ProcFigures::virtual_pages, look, *sample)};
@@ -291,6 +306,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
   AddTree(&*look, &sample);
   std::vector<uint64_t> faults(look->processes.size());  // by the kernel's count
   for (size_t i = 0; i < faults.size(); ++i) sample.processes.push_back(ReadProcess(look->processes[i], &faults[i]));
+  NoteOnUnreadable(*look, sample);
   fork_hazards_.AfterForks(processes_, attribution_.programs(), &sample);
   // A tick by an event comes early, and may cost less.
   const absl::Duration share = last ? interval : std::min(interval, t - last_t_);

@@ -58,6 +58,8 @@ class Collector {
   bool target_alive() const { return processes_.target_alive(); }
   // Whether another look at the process tree would show an end.
   bool some_have_ended() const { return processes_.SomeHaveEnded(); }
+  // What is to be told since the last call; "": nothing.
+  std::string TakeNote() { return std::exchange(note_, {}); }
   // Reads only the target's limits: cheap enough for several times between two ticks.
   std::vector<LimitSample> LookAtLimits(absl::Duration now) { return limits_.Look(processes_.target(), now); }
   // Reads what workers are for and which batch they are at, between two ticks. Times are since the start of the
@@ -89,6 +91,7 @@ class Collector {
   void AddGupCopies(const TreeLook& look, const std::vector<uint64_t>& faults, Sample* sample);
   void FindGupCopies(const TreeLook& look, Sample* sample);
   void OrderEvents(Sample* sample);
+  void NoteOnUnreadable(const TreeLook& look, const Sample& sample);
   void AddLimits(const TreeLook& look, Sample* sample);
   void LookAtShm(absl::Duration interval, bool last, const TreeLook& look, Sample* sample);
 
@@ -113,6 +116,9 @@ class Collector {
   std::optional<HangWatch> hangs_;
   absl::Duration last_t_;
   uint64_t unreadable_ = 0;
+  std::vector<ProcessId> execed_, execed_before_;  // since the last sample, and since the one before until then
+  bool noted_unreadable_ = false;                  // that one may not be examined
+  std::string note_;                               // to be told
 };
 
 }  // namespace cowprof

@@ -127,31 +127,17 @@ CapabilitySet NeededCapabilities(bool signals_program) {
   return kept;
 }
 
-struct Rights {
-  UserIds user;
-  CapabilitySet kept;
-};
-
 // If root called, why not stay user 0 without capabilities: root's files could still be read and written. Another
 // process of user nobody can end the recording, but nothing else: it can't trace a process that has capabilities which
-// it lacks. But root of a container usually lacks CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, and only with both can
-// another user read processes of root: without the first the kernel asks for the same user and all capabilities of whom
-// it reads (__ptrace_may_access(), cap_ptrace_access_check()), without the second it asks who owns the files in /proc.
-Rights LesserRights(CapabilitySet needed) {
-  if (geteuid() != 0) return {LesserUser(), needed};
-  const CapabilitySet held = EffectiveCapabilities();
-  if ((held & SetOf({CAP_SYS_PTRACE})) == 0) return {{0, 0}, held};
-  if ((held & SetOf({CAP_DAC_READ_SEARCH})) == 0) return {{0, 0}, needed | SetOf({CAP_DAC_OVERRIDE})};
-  return {LesserUser(), needed};
-}
-
+// it lacks.
 std::vector<std::string> GiveUp(const Signalled& signalled, CapabilitySet needed) {
   std::vector<std::string> notes;
   const auto note = [&](absl::string_view what) {
     notes.push_back(absl::StrCat("give up privileges: ", what, "; recording continues"));
   };
-  const Rights rights = LesserRights(needed);
-  absl::StatusOr<std::string> given_up = GiveUpRights(rights.user, rights.kept);
+  const CapabilitySet kept = WithWhatRootLacks(needed);
+  const UserIds user = kept == needed ? LesserUser() : UserIds{0, 0};
+  absl::StatusOr<std::string> given_up = GiveUpRights(user, kept);
   if (!given_up.ok()) {
     note(given_up.status().message());
   } else if (!given_up->empty()) {

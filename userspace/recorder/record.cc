@@ -72,6 +72,7 @@ absl::Status RunTick(Recording* recording, SelfThrottle* throttle, bool last) {
     sample->events.push_back(*std::move(note));
   if (std::optional<Event> note = recording->clock_jump.Look(sample->t, WallTimeOf(recording->start)))
     sample->events.push_back(*std::move(note));
+  AddNote(recording->collector->TakeNote(), recording);
   for (std::string& note : std::exchange(recording->notes, {}))
     sample->events.push_back({.t = sample->t, .what = Note{std::move(note)}});
   Append(*sample, &recording->run);

@@ -264,7 +264,11 @@ int OpenSinks(const ProcFs& proc, pid_t target, Recording* recording) {
   const std::string path =
       options.output.empty() ? absl::StrCat("cowprof-", target, ".json") : expanded(options.output);
   absl::StatusOr<std::unique_ptr<TimelineFile>> timeline = TimelineFile::Create(path, info);
-  if (!timeline.ok()) return Fail(kCannotWrite, timeline.status().message());
+  if (!timeline.ok()) {
+    const absl::string_view why = timeline.status().message();
+    const bool named = !options.output.empty() || absl::StrContains(why, "--output");
+    return Fail(kCannotWrite, absl::StrCat(why, named ? "" : "; --output FILE writes the recording elsewhere"));
+  }
   recording->timeline = *std::move(timeline);
   recording->sinks.push_back(std::make_unique<TimelineSink>(recording->timeline.get()));
   // After the recording: metrics of one that never began would say that it records, for ever.

@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +30,8 @@ namespace {
   while ((got = read(go, &byte, 1)) < 0 && errno == EINTR) {
   }
   if (got != 1) _exit(125);  // never released
+  // Where Yama lets only ancestors read memory (ptrace_scope 1), the recorder's own processes may, too.
+  prctl(PR_SET_PTRACER, getppid(), 0, 0, 0);
   sigprocmask(SIG_SETMASK, &signals, nullptr);
   execvp(words[0], words);
   const int error = errno;
@@ -35,13 +39,20 @@ namespace {
   _exit(error == ENOENT ? 127 : 126);
 }
 
+bool IsOwn(const ProcFs& proc, pid_t pid) {
+  struct stat folder;
+  return stat(proc.PathOf(pid, "").c_str(), &folder) == 0 && folder.st_uid == geteuid();
+}
+
 // The missing capabilities and, in a refusal, what to type; for a process of another user or one that changed its user.
 // See docs/privileges.md.
-std::string WhatIsMissing(bool refusal) {
+std::string WhatIsMissing(const ProcFs& proc, pid_t pid, bool refusal) {
   const CapabilitySet held = EffectiveCapabilities();
+  const bool may_open = (held & SetOf({CAP_DAC_READ_SEARCH})) != 0 ||
+                        (geteuid() == 0 && (IsOwn(proc, pid) || (held & SetOf({CAP_DAC_OVERRIDE})) != 0));
   std::vector<std::string> missing;
   if ((held & SetOf({CAP_SYS_PTRACE})) == 0) missing.push_back("CAP_SYS_PTRACE");
-  if (geteuid() != 0 && (held & SetOf({CAP_DAC_READ_SEARCH})) == 0) missing.push_back("CAP_DAC_READ_SEARCH");
+  if (!may_open) missing.push_back("CAP_DAC_READ_SEARCH");
   const Caller caller = ReadCaller();
   if (missing.empty() && !caller.host_users)
     return "; cowprof's capabilities apply to its own user namespace only: run cowprof as root on the host";
@@ -49,20 +60,23 @@ std::string WhatIsMissing(bool refusal) {
     return absl::StrCat("; the capabilities are there, so something else forbids it, such as AppArmor or SELinux",
                         caller.container == Container::kNone ? "" : ": run cowprof on the host");
   }
-  return absl::StrCat("; ", absl::StrJoin(missing, ", "), " missing: run cowprof as the user of that process, ",
-                      refusal ? absl::StrCat("or ", RightsRemedy(caller, missing))
-                              : "with sudo, or with that capability (in a container: --cap-add)");
+  return absl::StrCat("; ", absl::StrJoin(missing, ", "),
+                      " missing: ", IsOwn(proc, pid) ? "" : "run cowprof as the user of that process, or ",
+                      refusal ? RightsRemedy(caller, missing)
+                              : "run it with sudo, or with that capability (in a container: --cap-add)");
 }
 
 // What helps against Yama (yama_ptrace_access_check()), or what else is missing.
-std::string MemoryRemedy(const ProcFs& proc) {
+std::string MemoryRemedy(const ProcFs& proc, pid_t pid) {
   const std::string file = ReadSmallFile(proc.root() + "/sys/kernel/yama/ptrace_scope").value_or("0");
   const absl::string_view scope = absl::StripAsciiWhitespace(file);
   const std::string is_set = absl::StrCat(" (kernel.yama.ptrace_scope is ", scope, "): ");
   if (scope == "3")
     return absl::StrCat(is_set, "no process may read another's memory until the host is rebooted with a lower one");
-  if (scope == "0" || (EffectiveCapabilities() & SetOf({CAP_SYS_PTRACE})) != 0) return WhatIsMissing(/*refusal=*/false);
-  return absl::StrCat(is_set, scope == "1" ? "start it with `cowprof -- COMMAND`, or " : "", "run cowprof with sudo");
+  if (scope == "0" || (EffectiveCapabilities() & SetOf({CAP_SYS_PTRACE})) != 0)
+    return WhatIsMissing(proc, pid, /*refusal=*/false);
+  return absl::StrCat(is_set, scope == "1" ? "start it with `cowprof -- COMMAND`, or " : "",
+                      RightsRemedy(ReadCaller(), {"CAP_SYS_PTRACE"}));
 }
 
 // kill(2) finds processes that /proc hides. Of those that /proc shows, everyone may open stat.
@@ -97,8 +111,13 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
   Fd pagemap(open(proc.PathOf(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
   if (pagemap.ok()) return absl::OkStatus();
   const int error = errno;
+  if (error == ENOENT && access((proc.root() + "/self/pagemap").c_str(), F_OK) != 0) {
+    return absl::FailedPreconditionError(
+        "this kernel has no page maps (/proc/PID/pagemap), as gVisor's: cowprof can't work here");
+  }
+  if (error == ENOENT || error == ESRCH) return absl::NotFoundError(absl::StrCat("process ", pid, " has just ended"));
   return absl::PermissionDeniedError(
-      absl::StrCat("can't inspect process ", pid, ": ", strerror(error), WhatIsMissing(/*refusal=*/true)));
+      absl::StrCat("can't inspect process ", pid, ": ", strerror(error), WhatIsMissing(proc, pid, /*refusal=*/true)));
 }
 
 absl::Status CheckTarget(const ProcFs& proc, pid_t pid, uint64_t start_ticks) {
@@ -113,8 +132,15 @@ std::string NoteOnTarget(const ProcFs& proc, pid_t pid) {
   const Fd memory(open(proc.PathOf(pid, "mem").c_str(), O_RDONLY | O_CLOEXEC));
   if (memory.ok() || errno == ENOENT || errno == ESRCH) return "";
   const int error = errno;
-  return absl::StrCat("can't read the memory of process ", pid, ": ", strerror(error), MemoryRemedy(proc),
+  return absl::StrCat("can't read the memory of process ", pid, ": ", strerror(error), MemoryRemedy(proc, pid),
                       "; copies are counted, but without causes, types and lines");
+}
+
+std::string NoteOnPages(const ProcFs& proc, pid_t pid) {
+  const Fd pagemap(open(proc.PathOf(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
+  if (pagemap.ok() || (errno != EACCES && errno != EPERM)) return "";
+  return absl::StrCat("can't examine process ", pid, ", nor what it forks: it became another user",
+                      WhatIsMissing(proc, pid, /*refusal=*/false));
 }
 
 absl::Status CheckProgram(const std::string& name) {

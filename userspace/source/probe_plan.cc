@@ -162,6 +162,7 @@ const std::vector<RungRow>& Rows() {
 }
 
 const char* RemedyOfRefusal(const RungRow& row, const absl::Status& refused) {
+  if (!row.bpf && absl::IsNotFound(refused)) return "none: this kernel has no page maps, as gVisor's";
   if (!row.bpf) return "run cowprof as the user that the process runs as, in the same container";
   if (absl::IsResourceExhausted(refused))
     return "raise the limit on open files or memory: ulimit -n, ulimit -v, or that of the container or unit";

@@ -35,9 +35,11 @@ constexpr absl::Duration kPatience = absl::Milliseconds(1700), kPatienceWithHook
 
 // Those that a recorder has at its start, and those that it takes to become another user.
 CapabilitySet CapabilitiesOfRecorders() {
-  return SetOf({kCapBpf, kCapPerfmon, CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_IPC_LOCK, CAP_SETUID,
-                CAP_SETGID, CAP_SETPCAP});
+  return WithWhatRootLacks(SetOf({kCapBpf, kCapPerfmon, CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
+                                  CAP_IPC_LOCK, CAP_SETUID, CAP_SETGID, CAP_SETPCAP}));
 }
+
+bool MayWrite(const Fd& folder) { return faccessat(folder.fd(), ".", W_OK | X_OK, AT_EACCESS) == 0; }
 
 // The folder, made if it is missing, if this user, or the one who called sudo, may write there.
 absl::StatusOr<Fd> OpenFolder(const std::string& path) {
@@ -46,7 +48,7 @@ absl::StatusOr<Fd> OpenFolder(const std::string& path) {
   Fd folder(open(path.c_str(), kFlags));
   const bool missing = !folder.ok() && errno == ENOENT;
   if (missing && mkdir(path.c_str(), 0755) == 0) folder = Fd(open(path.c_str(), kFlags));
-  if (folder.ok() && faccessat(folder.fd(), ".", W_OK | X_OK, AT_EACCESS) == 0) return folder;
+  if (folder.ok() && MayWrite(folder)) return folder;
   const int error = errno;
   return absl::PermissionDeniedError(absl::StrCat(
       missing ? "make the folder " : "write recordings into ", path, ": ", strerror(error),
@@ -97,6 +99,12 @@ class Watch {
     if (!options_.has_hook) {
       if (absl::Status status = LimitCapabilities(CapabilitiesOfRecorders()); !status.ok())
         return Fail(kInternalFailure, absl::StrCat("give up privileges: ", status.message()));
+      AsInvokingUser user;
+      if (!MayWrite(folder_)) {
+        return Fail(kCannotWrite, absl::StrCat("write recordings into ", options_.folder, ": ", strerror(errno),
+                                               ": its recorders are root without CAP_DAC_OVERRIDE; name a folder of "
+                                               "root's with --folder"));
+      }
     }
     const int code = Loop();
     const size_t left = recorders_.StopAll(options_.has_hook ? kPatienceWithHook : kPatience);

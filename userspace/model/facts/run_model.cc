@@ -340,6 +340,7 @@ void Append(const Sample& sample, RunModel* model) {
     known->peak = std::max(known->peak, limit.used);
     if (const double ratio = limit.ratio().value_or(0); ratio >= known->peak_ratio) {
       known->peak_ratio = ratio;
+      known->peak_limit = limit.limit;
       known->peak_t = sample.t;
     }
   }

@@ -159,7 +159,8 @@ struct ProcessModel {
 struct LimitModel {
   LimitSample now;
   uint64_t peak = 0;
-  double peak_ratio = 0;  // against the limit of that moment, which may have changed since
+  double peak_ratio = 0;  // against the limit of that moment, which may have changed since:
+  Count peak_limit;
   absl::Duration peak_t;  // when it was last as full as that
 };
 

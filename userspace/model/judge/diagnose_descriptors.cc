@@ -15,9 +15,11 @@ constexpr double kLeastRise = 0.02;  // of the bound; what does not rise is well
 
 // The process with most descriptors of those that are near `bound` and had fewer before. The limit is that of the
 // process nearest to its own: one that holds more has another.
-const ProcessModel* NearestToBound(const RunModel& model, uint64_t bound) {
+const ProcessModel* NearestToBound(const RunModel& model, uint64_t bound, bool of_ended) {
+  if (bound == 0) return nullptr;
   const ProcessModel* most = nullptr;
   for (const ProcessModel& process : model.processes) {
+    if (of_ended && !process.ended) continue;
     const uint64_t peak = process.peak_descriptors.value_or(0);
     if (peak < kNear * bound || peak > bound) continue;
     if (peak < kAllButUsedUp * bound && process.descriptor_rise.descriptors() < kLeastRise * bound) continue;
@@ -33,12 +35,18 @@ constexpr auto kIsOfDescriptors = [](const auto& limit) { return limit.now.kind 
 Diagnosis FdExhaustion(const Facts& facts) {
   const RunModel& model = facts.model;
   const auto limit = absl::c_find_if(model.limits, kIsOfDescriptors);
-  const uint64_t bound = limit == model.limits.end() ? 0 : limit->now.limit.value_or(0);
-  if (bound == 0) return {};
+  if (limit == model.limits.end()) return {};
+  uint64_t bound = limit->now.limit.value_or(0);
   const bool rising = absl::c_any_of(facts.findings.forecast.limits, [](const LimitForecast& one) {
     return kIsOfDescriptors(one) && one.outlook == Outlook::kWillExceed;
   });
-  const ProcessModel* const near = NearestToBound(model, bound);
+  const ProcessModel* near = NearestToBound(model, bound, /*of_ended=*/false);
+  // Where that process is gone, the limit is another one's by now.
+  if (const uint64_t then = limit->peak_limit.value_or(0); near == nullptr && then != bound) {
+    near = NearestToBound(model, then, /*of_ended=*/true);
+    if (near != nullptr) bound = then;
+  }
+  if (bound == 0) return {};
   const ProcessModel* const most = near != nullptr ? near : rising ? HolderOf(limit->now, model) : nullptr;
   if (most == nullptr) return {};
   const uint64_t peak = most->peak_descriptors.value_or(0);

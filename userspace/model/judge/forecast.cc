@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "model/judge/alert.h"
 #include "model/judge/forecast_format.h"
@@ -292,12 +293,16 @@ void Conclude(const RunModel& model, const ForecastInputs& inputs, Forecast* for
                                                                       : Shape::kFlat;
   for (size_t i = 0; i < model.limits.size(); ++i) {
     const LimitModel& limit = model.limits[i];
-    if (!limit.now.limit || *limit.now.limit == 0) continue;
-    const double peak = limit.peak;
+    const uint64_t bound = limit.peak_limit.value_or(0);
+    if (bound == 0) continue;
+    const double peak = limit.peak_ratio * static_cast<double>(bound);
+    LimitSample then = limit.now;
+    then.limit = bound;
+    then.used = std::min(then.used, SaturatingCast(peak));
     const auto start = std::find_if(model.info.limits.begin(), model.info.limits.end(),
                                     [&](const LimitSample& other) { return other.key() == limit.now.key(); });
     const bool killed = start != model.info.limits.end() && limit.now.kills.value_or(0) > start->kills.value_or(0);
-    forecast->limits.push_back({.now = limit.now,
+    forecast->limits.push_back({.now = std::move(then),
                                 .peak = {peak, peak, peak},
                                 .outlook = killed || limit.peak_ratio >= 1  ? Outlook::kWillExceed
                                            : limit.peak_ratio >= kTightFrom ? Outlook::kTight

@@ -369,6 +369,20 @@ TEST_CASE("descriptors: near their limit in any process where they rose, or by t
   };
   CHECK(opened_at(2).empty());
   CHECK(opened_at(15) == Ids{"fd-exhaustion"});
+  // A worker with a limit of its own is gone: the row is the target's again, which has another.
+  Sample began = Tree({{LimitKind::kDescriptors, "RLIMIT_NOFILE", 1000, 5}}), rose = {.t = absl::Seconds(9)};
+  for (ProcessSample& process : began.processes) process.proc.anon_pages = process.proc.descriptors = 5;
+  rose.processes = began.processes;
+  rose.processes[1].proc.descriptors = 240;
+  rose.limits = {{LimitKind::kDescriptors, "RLIMIT_NOFILE", 256, 240}};
+  Sample ended = {.t = absl::Seconds(10), .processes = {began.processes[0]}};
+  ended.events = {{.index = 1, .what = ProcessExited{}}};
+  ended.limits = began.limits;
+  const Run gone = Of({began, rose, ended});
+  REQUIRE(IdsOf(gone) == Ids{"fd-exhaustion"});
+  CHECK(DiagnosesOf(gone)[0].evidence[0] == "240 of 256 descriptors open (RLIMIT_NOFILE)");
+  rose.limits.clear();
+  CHECK(IdsOf(Of({began, rose, ended})).empty());
   const Run climbing = model(300, 10);
   Findings findings = Judge(climbing, Detail::kTick);
   const Facts facts = FactsOf(climbing, findings);

@@ -641,7 +641,11 @@ TEST_CASE("of a program that has ended, each peak counts against the limit of it
     story.Add(
         {.events = {Forked(0, true)}, .processes = {Row(0, 0, 1000)}, .limits = {Cgroup(limit * kMiB, used * kMiB)}});
     story.Add({.processes = {Row(0, 0, 1000)}, .limits = {Cgroup(later_limit * kMiB, later_used * kMiB)}});
-    return story.Add({.events = {Exited(0)}, .processes = {Row(0, 0, 0)}}).outlook;
+    const Forecast forecast = story.Add({.events = {Exited(0)}, .processes = {Row(0, 0, 0)}});
+    REQUIRE(forecast.limits.size() == 1);
+    CHECK(forecast.limits[0].now.limit == limit * kMiB);
+    CHECK(forecast.limits[0].peak.best == Approx(used * kMiB));
+    return forecast.outlook;
   };
   CHECK(outlook(500, 1000, 500, 1000) == Outlook::kSafe);
   CHECK(outlook(990, 1000, 990, 2000) == Outlook::kTight);
