@@ -333,7 +333,7 @@ absl::StatusOr<ShmLook> ShmLook::Begin(const ProcFs& proc, const ShmLookPlan& pl
   sample.whole = plan.whole;
   if (size.f_blocks > 0) sample.capacity_bytes = uint64_t{size.f_blocks} * size.f_frsize;  // 0: mounted with size=0
   sample.used_bytes = uint64_t{SaturatingSubtract(size.f_blocks, size.f_bfree)} * size.f_frsize;
-  // Unseen processes use it, too: with docker's --ipc=host, or where /proc hides those of others (hidepid), as process 1.
+  // Unseen processes use it, too: with docker's --ipc=host, or where /proc hides others' (hidepid), as process 1.
   if ((!HasHostPids() && HasHostIpc()) || !proc.ReadStat(1).ok())
     sample.unreadable = 1, sample.unreadable_bytes = sample.used_bytes;
   Directory top = ListOf(openat(state->root.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
