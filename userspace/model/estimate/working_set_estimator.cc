@@ -83,10 +83,9 @@ void WorkingSetEstimator::SortPending() {
     }
   }
   pending_.resize(count);
+  auto kept = chunks_.begin();
   for (PendingChunk& one : pending_) {
-    if (one.bits == one.counted) continue;
-    const auto kept = std::lower_bound(chunks_.begin(), chunks_.end(), one.key,
-                                       [](const KeptChunk& chunk, const Key& key) { return chunk.key < key; });
+    while (kept != chunks_.end() && kept->key < one.key) ++kept;
     const bool known = kept != chunks_.end() && kept->key == one.key;
     added_ += std::popcount(one.bits & ~one.counted & ~(known ? kept->chunk.bits : 0));
     one.counted = one.bits;
