@@ -28,7 +28,7 @@ handles "$COWPROF_PID" && exec kill -USR1 "$COWPROF_PID"
 # forked handles the signal as they do, and is not asked.
 level=$COWPROF_PID
 for _ in 1 2 3 4; do
-	children= trainers=
+	children='' trainers=''
 	for pid in $level; do
 		children="$children $(cat "/proc/$pid/task/"*/children 2> /dev/null)"
 	done
