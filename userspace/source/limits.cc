@@ -1,5 +1,5 @@
-// Each limit is one short function and one row in kLimits. A limit that can't be read (the process or its cgroup is
-// gone, no permission, no such file on this kernel) has no row; that is absence, not an error.
+// A limit that can't be read (the process or its cgroup is gone, no permission, no such file on this kernel) has no
+// row; that is absence, not an error.
 #include "source/limits.h"
 
 #include <linux/magic.h>
@@ -9,6 +9,7 @@
 #include <sys/vfs.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -133,32 +134,26 @@ bool IsNearer(const LimitSample& a, const LimitSample& b) {
   return std::make_pair(a.ratio().value_or(0), a.used) > std::make_pair(b.ratio().value_or(0), b.used);
 }
 
-// Of a limit that each process has for itself. torchrun or a shell script is the target, and the trainer is below it.
-template <typename RowOf>
-void AppendNearer(const RowOf& row_of, pid_t holder, const Target& target, Rows* rows) {
-  const auto row = [&](pid_t pid) {
-    return row_of(target.proc, pid, target.proc.ReadFile(pid, "limits").value_or(""));
-  };
-  std::optional<LimitSample> nearer = row(target.pid);
-  if (holder != 0 && holder != target.pid) {
-    std::optional<LimitSample> other = row(holder);
-    if (other && (!nearer || IsNearer(*other, *nearer))) nearer = std::move(other);
+// Limits that each process has for itself: of the target, or of a holder that is nearer. torchrun or a shell script is
+// the target, and the trainer is below it.
+void AppendOfOneProcess(const Target& target, Rows* rows) {
+  std::map<pid_t, std::string> rlimits;  // /proc/PID/limits, each read once
+  for (const auto& [row_of, holder] : {std::pair(&AddressSpaceOf, target.holders.address_space),
+                                       std::pair(&DescriptorsOf, target.holders.descriptors)}) {
+    std::optional<LimitSample> nearer;
+    for (const pid_t pid : {target.pid, holder}) {
+      if (pid == 0 || (nearer && pid == target.pid)) continue;
+      const auto [text, is_new] = rlimits.try_emplace(pid);
+      if (is_new) text->second = target.proc.ReadFile(pid, "limits").value_or("");
+      std::optional<LimitSample> row = row_of(target.proc, pid, text->second);
+      if (row && (!nearer || IsNearer(*row, *nearer))) nearer = std::move(row);
+    }
+    if (nearer) rows->push_back(*std::move(nearer));
   }
-  if (nearer) rows->push_back(*std::move(nearer));
 }
 
-void AppendAddressSpace(const Target& target, Rows* rows) {
-  AppendNearer(AddressSpaceOf, target.holders.address_space, target, rows);
-}
-
-void AppendDescriptors(const Target& target, Rows* rows) {
-  AppendNearer(DescriptorsOf, target.holders.descriptors, target, rows);
-}
-
-// All limits, in display order. Each function appends no row, one, or (cgroups) one per level.
-constexpr void (*kLimits[])(const Target&, Rows*) = {
-    AppendShm, AppendCgroups, AppendHost, AppendAddressSpace, AppendDescriptors,
-};
+// All limits, in display order.
+constexpr void (*kLimits[])(const Target&, Rows*) = {AppendShm, AppendCgroups, AppendHost, AppendOfOneProcess};
 
 }  // namespace
 
