@@ -250,10 +250,10 @@ void Collector::FindGupCopies(const TreeLook& look, Sample* sample) {
 }
 
 // gosu, su-exec and sudo become another user, which not everybody may examine. One tick later: a setuid program that
-// ends soon is of no interest. The page map shows no exec of those: the target is looked at anyway.
+// ends soon is of no interest. The page map shows no exec of those: there the target is looked at anyway.
 void Collector::NoteOnUnreadable(const TreeLook& look, const Sample& sample) {
   std::vector<ProcessId> due = std::exchange(execed_before_, std::exchange(execed_, {}));
-  const bool has_target = !sample.processes.empty() && sample.processes.front().index == 0;
+  const bool has_target = !options_.probes && !sample.processes.empty() && sample.processes.front().index == 0;
   if (has_target && !TargetIsExiting(sample)) due.push_back(look.processes.front().id);
   for (const ProcessId& id : due) {
     if (noted_unreadable_ || processes_.Find(id) == nullptr) continue;

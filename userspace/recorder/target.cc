@@ -139,8 +139,10 @@ std::string NoteOnTarget(const ProcFs& proc, pid_t pid) {
 std::string NoteOnPages(const ProcFs& proc, pid_t pid) {
   const Fd pagemap(open(proc.PathOf(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC));
   if (pagemap.ok() || (errno != EACCES && errno != EPERM)) return "";
-  return absl::StrCat("can't examine process ", pid, ", nor what it forks: it became another user",
-                      WhatIsMissing(proc, pid, /*refusal=*/false));
+  return absl::StrCat("can't examine process ", pid,
+                      ", nor what it forks: it became another user, or forbids it (PR_SET_DUMPABLE); cowprof needs "
+                      "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH for that (in a container: --cap-add), or to run as that "
+                      "user");
 }
 
 absl::Status CheckProgram(const std::string& name) {

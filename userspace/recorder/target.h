@@ -20,7 +20,8 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid);
 absl::Status CheckTarget(const ProcFs& proc, pid_t pid, uint64_t start_ticks);
 // What can't be read of a process that passed CheckTarget(), with reason and remedy; "": nothing.
 std::string NoteOnTarget(const ProcFs& proc, pid_t pid);
-// The same of a process that was followed and has called exec, as gosu, su-exec and sudo do for another user.
+// The same of a process that was followed and has called exec, as gosu, su-exec and sudo do for another user. Makes no
+// system call that GiveUpPrivileges() forbids.
 std::string NoteOnPages(const ProcFs& proc, pid_t pid);
 
 // NotFound or PermissionDenied if execvp(2) would find no program of that name, or none that may be executed. OK does
