@@ -202,7 +202,7 @@ def test_a_hangup(host, folder, ignored):
 
 
 def test_a_hook_that_runs_may_end(host, folder, tmp_path):
-    """And to wait for it is no failure."""
+    """watch waits for it, and still ends with status 0."""
     hook = tmp_path / "hook.sh"
     hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/began\nsleep 4\ntouch {tmp_path}/ended\n")
     hook.chmod(0o755)

@@ -98,7 +98,7 @@ class Inspection {
     awaited->left_behind = left_behind;
   }
 
-  // Returns false if there is no such lock at `object`, or nobody holds it now.
+  // Returns whether `object` is such a lock and is held.
   bool InspectNative(const ThreadWait& thread, uint64_t object,
                      std::optional<pid_t> (*owner_of)(const MemoryReader&, uint64_t), Awaited* awaited) {
     const std::optional<pid_t> owner = owner_of(child_->memory, object);

@@ -72,9 +72,8 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
   if (hidden && absl::StrContains(name, '/'))
     return absl::PermissionDeniedError(
         absl::StrCat(SelfInWords(), " may not see ", Printable(name), "; put it where that user may"));
-  return absl::NotFoundError(absl::StrCat("there is no program '", Printable(name), "'",
-                                          hidden ? absl::StrCat(" where ", SelfInWords(), " may look") : "",
-                                          "; give its full path"));
+  return absl::NotFoundError(absl::StrCat(hidden ? absl::StrCat(SelfInWords(), " finds") : "there is", " no program '",
+                                          Printable(name), "'; give its full path"));
 }
 
 // Makes only calls that are safe between fork and exec.

@@ -259,7 +259,7 @@ TEST_CASE("a hook that who called sudo may not see is not said to be missing") {
   const auto by_name = HookProcess::Start("hook", none, [](const std::string&) {});
   setenv("PATH", path.c_str(), 1);
   CHECK(by_name.status().message() ==
-        "there is no program 'hook' where user 4321, who called sudo and runs the hook, may look; give its full path");
+        "user 4321, who called sudo and runs the hook, finds no program 'hook'; give its full path");
 }
 
 TEST_CASE("a hook of who called sudo finds that user's home and name") {

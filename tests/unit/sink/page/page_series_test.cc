@@ -125,7 +125,7 @@ TEST_CASE("page: a plateau is shown only where the forecast's sentence tells one
   }
   const auto last_of = [&](const char* name) { return shown.Read(shown.json["forecasts"][name]).back(); };
   shown.Write();
-  for (const auto& best : shown.Read(shown.json["forecasts"]["best_kib"])) CHECK(!best);  // there is no worker
+  for (const auto& best : shown.Read(shown.json["forecasts"]["best_kib"])) CHECK(!best);  // no worker lives
 
   const Forecast bounded = {.shape = Shape::kBounded,
                             .living_workers = 1,
