@@ -57,6 +57,7 @@ int settle_threads(struct bpf_iter__task *ctx)
 	if (!row)
 		return 0;
 	settle(row, state);
+	row->mappings = THROUGH(task, mm, map_count);
 	if (state->logged != state->pages_flushed)
 		flush_pages(state);
 	return 0;

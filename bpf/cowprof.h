@@ -78,6 +78,7 @@ struct cowprof_process_row {
 	unsigned int vforked; // it had its parent's memory itself at the fork, and no copy of it
 	unsigned int handled; // crash signals delivered to a handler since the last exec
 	unsigned int crash_signals; // bits: which were delivered since then
+	unsigned int mappings; // as of the last tick that saw a thread of it; 0: none did
 };
 
 // What is known of the memory that malloc had free when the process was forked.

@@ -114,6 +114,7 @@ struct task_struct {
 struct mm_struct {
 	struct task_struct *owner; // with CONFIG_MEMCG
 	unsigned long start_brk, brk;
+	int map_count;
 	struct file *exe_file;
 } CORE;
 

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,27 @@ def test_descriptors_of_what_a_script_starts(tmp_path):
     assert limit["limit"] == 256 and limit["peak"] == alert["used"]
     (found,) = [one for one in report["diagnoses"] if one["id"] == "fd-exhaustion"]
     assert found["pids"] == [report["alerts"][0]["pid"]] != [report["target"]["pid"]]
+
+
+def test_mappings_of_a_worker(start_recording):
+    target = harness.Process([harness.PYTHON, harness.REPOSITORY / "tests/system/workloads/many_mappings.py"])
+    target.await_line("role", "ready")
+    recording = start_recording(target.pid, "--alert-at", "off", "--alert-eta", "off", "--alert-at", "mappings=50%:100ms")
+    if recording.timeline()["plan"]["rung"] == "pagemap":
+        pytest.skip("no probes count mappings")
+    target.go()
+    mapped = target.await_line("role", "mapped")["mappings"]
+    alert = await_alert(recording, "mappings")
+    limit = int(Path("/proc/sys/vm/max_map_count").read_text())
+    assert (alert["name"], alert["limit"], alert["index"], alert["cause"]) == ("vm.max_map_count", limit, 1, "mappings")
+    assert limit / 2 <= alert["used"] <= mapped + 5 and "sysctl -w vm.max_map_count" in alert["advice"]
+    time.sleep(2)
+    target.finish()
+    recording.wait()
+    report = harness.report_of(recording.path)
+    harness.validate(recording.timeline(), "timeline.schema.json")
+    (found,) = [one for one in report["limits"] if one["kind"] == "mappings"]
+    assert found["peak"] == pytest.approx(mapped, abs=5)
 
 
 def test_fail_on_alert_sets_the_exit_status(tmp_path):

@@ -104,7 +104,7 @@ class RandomRecording {
       }
       ProcFigures& proc = process->proc;
       for (Count* count : {&proc.anon_pages, &proc.file_pages, &proc.shmem_pages, &proc.swap_pages, &proc.virtual_pages,
-                           &proc.cpu_ms, &proc.descriptors, &proc.threads}) {
+                           &proc.cpu_ms, &proc.descriptors, &proc.threads, &proc.mappings}) {
         *count = MaybeNumber();
       }
     }

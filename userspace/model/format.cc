@@ -98,6 +98,10 @@ std::string FormatLimit(const LimitSample& limit) {
       return "address space (RLIMIT_AS)";
     case LimitKind::kDescriptors:
       return "file descriptors";
+    case LimitKind::kMappings:
+      return "memory mappings (vm.max_map_count)";
+    case LimitKind::kCommit:
+      return "memory that may be committed (vm.overcommit_memory=2)";
   }
   return "";
 }

@@ -184,12 +184,16 @@ void Collector::OrderEvents(Sample* sample) {
 // ---- The rest of a tick ----
 
 void Collector::AddPull(const Pull& pull, Sample* sample) {
-  absl::flat_hash_map<int, const FaultCounts*> counts;  // by index
+  absl::flat_hash_map<int, uint32_t> serials;  // by index
   for (const auto& [serial, of_process] : pull.counts) {
-    if (const LivingProcess* process = processes_.Find(serial)) counts[process->index] = &of_process;
+    if (const LivingProcess* process = processes_.Find(serial)) serials[process->index] = serial;
   }
   for (ProcessSample& row : sample->processes) {
-    if (const auto found = counts.find(row.index); found != counts.end()) row.counts = *found->second;
+    const auto serial = serials.find(row.index);
+    if (serial == serials.end()) continue;
+    row.counts = pull.counts.at(serial->second);
+    if (const auto found = pull.mappings.find(serial->second); found != pull.mappings.end())
+      row.proc.mappings = found->second;
   }
   pages_.AddSweeps(pull.sweeps, sample);
   pull_sweep_cost_ = pull.sweep_cost;
@@ -263,8 +267,12 @@ void Collector::NoteOnUnreadable(const TreeLook& look, const Sample& sample) {
 }
 
 void Collector::AddLimits(const TreeLook& look, Sample* sample) {
+  uint64_t most_mappings = 0;
+  for (const ProcessSample& row : sample->processes)
+    most_mappings = std::max(most_mappings, row.proc.mappings.value_or(0));
   const Holders holders = {.descriptors = PidWithMost(&ProcFigures::descriptors, look, *sample),
-                           .address_space = PidWithMost(&ProcFigures::virtual_pages, look, *sample)};
+                           .address_space = PidWithMost(&ProcFigures::virtual_pages, look, *sample),
+                           .mappings = most_mappings};
   if (target_alive()) sample->limits = limits_.Read(processes_.target(), TargetIsExiting(*sample), holders);
   if (kills_) kills_->AddVictims(target_alive() ? sample->limits : limits_.ReadLastCgroups(), sample);
 }

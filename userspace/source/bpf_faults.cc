@@ -265,6 +265,7 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree(bool last) {
     const bool ended = state == RowState::kEnded;
     look.processes.push_back(FollowedOf(row, ended));
     pull.counts[row.serial] = CountsOf(row.counts, options_);
+    if (row.mappings > 0) pull.mappings[row.serial] = row.mappings;
     heaps_.Look(row, ended);
     if (ended) {
       bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.learned_images), &row.serial);

@@ -13,6 +13,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -30,6 +32,7 @@ struct Target {
   pid_t pid;
   const std::vector<MemoryCgroup>& cgroups;
   Holders holders;
+  bool strict_accounting = false;
 };
 
 using Rows = std::vector<LimitSample>;
@@ -112,6 +115,21 @@ void AppendHost(const Target& target, Rows* rows) {
   const uint64_t limit = *host.total_bytes + swap;
   const uint64_t left = SaturatingAdd(*host.available_bytes + swap_free, arc);
   rows->push_back({LimitKind::kHost, "MemTotal+SwapTotal", limit, SaturatingSubtract(limit, left)});
+  if (target.strict_accounting && host.commit_limit_bytes && host.committed_bytes)
+    rows->push_back({LimitKind::kCommit, "CommitLimit", host.commit_limit_bytes, *host.committed_bytes});
+}
+
+bool AccountsStrictly(const ProcFs& proc) {
+  return absl::StartsWith(ReadSmallFile(proc.root() + "/sys/vm/overcommit_memory").value_or(""), "2");
+}
+
+// Most processes have a few hundred: below a tenth of the limit it is not worth a row.
+void AppendMappings(const Target& target, Rows* rows) {
+  uint64_t limit = 0;
+  if (target.holders.mappings == 0) return;
+  const auto text = ReadSmallFile(target.proc.root() + "/sys/vm/max_map_count");
+  if (!text.ok() || !absl::SimpleAtoi(*text, &limit) || target.holders.mappings < limit / 10) return;
+  rows->push_back({LimitKind::kMappings, "vm.max_map_count", limit, target.holders.mappings});
 }
 
 std::optional<LimitSample> AddressSpaceOf(const ProcFs& proc, pid_t pid, absl::string_view rlimits) {
@@ -153,13 +171,14 @@ void AppendOfOneProcess(const Target& target, Rows* rows) {
 }
 
 // All limits, in display order.
-constexpr void (*kLimits[])(const Target&, Rows*) = {AppendShm, AppendCgroups, AppendHost, AppendOfOneProcess};
+constexpr void (*kLimits[])(const Target&, Rows*) = {AppendShm, AppendCgroups, AppendHost, AppendOfOneProcess,
+                                                     AppendMappings};
 
 }  // namespace
 
 std::vector<LimitSample> Limits::RowsOf(pid_t pid, const Holders& holders,
                                         const std::vector<MemoryCgroup>& cgroups) const {
-  const Target target{proc_, filesystem_root_, pid, cgroups, holders};
+  const Target target{proc_, filesystem_root_, pid, cgroups, holders, strict_accounting_};
   Rows rows;
   for (const auto append : kLimits) append(target, &rows);
   return rows;
@@ -167,6 +186,7 @@ std::vector<LimitSample> Limits::RowsOf(pid_t pid, const Holders& holders,
 
 std::vector<LimitSample> Limits::Read(pid_t pid, const Holders& holders) const {
   std::vector<MemoryCgroup> cgroups = CgroupsOf(proc_, pid).value_or(last_cgroups_);
+  strict_accounting_ = AccountsStrictly(proc_);
   Rows rows = RowsOf(pid, holders, cgroups);
   if (!cgroups.empty()) last_cgroups_ = std::move(cgroups);
   return rows;

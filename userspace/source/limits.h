@@ -19,6 +19,7 @@ namespace cowprof {
 // 0: not known.
 struct Holders {
   pid_t descriptors = 0, address_space = 0;
+  uint64_t mappings = 0;  // how many, and not whose: the kernel has one limit for all
 };
 
 // Both roots are prefixes, so that tests can pass folders.
@@ -28,11 +29,12 @@ class Limits {
       : proc_(std::move(proc)), filesystem_root_(std::move(filesystem_root)) {}
 
   // One row each for shm (statfs of /dev/shm below the process's root), every memory cgroup level with a limit and in
-  // any case the innermost, host memory, RLIMIT_AS and RLIMIT_NOFILE (of the target, or of the holder if that is nearer
-  // to its limit). What can't be read has no row. `used` of a cgroup
-  // excludes file pages and reclaimable slabs, which the kernel reclaims before it kills; `used` of the host is
-  // MemTotal + SwapTotal minus MemAvailable and SwapFree, without swap on zram, and minus what ZFS's cache gives back.
-  // Of a process that is exiting, the cgroups are those of the last call, which must have been about the same process.
+  // any case the innermost, host memory, what the host lets processes commit (vm.overcommit_memory=2), RLIMIT_AS and
+  // RLIMIT_NOFILE (of the target, or of the holder if that is nearer to its limit), and vm.max_map_count once a tenth
+  // of it is used. What can't be read has no row. `used` of a cgroup excludes file pages and reclaimable slabs, which
+  // the kernel reclaims before it kills; `used` of the host is MemTotal + SwapTotal minus MemAvailable and SwapFree,
+  // without swap on zram, and minus what ZFS's cache gives back. Of a process that is exiting, the cgroups are those of
+  // the last call, which must have been about the same process.
   std::vector<LimitSample> Read(pid_t pid, const Holders& holders = {}) const;
   // The same, for frequent calls about one process: its list of cgroups may be up to a second old. `now`: of any
   // monotonic clock.
@@ -53,7 +55,8 @@ class Limits {
   std::vector<LimitSample> RowsOf(pid_t pid, const Holders& holders, const std::vector<MemoryCgroup>& cgroups) const;
 
   mutable std::vector<MemoryCgroup> last_cgroups_;
-  std::vector<MemoryCgroup> cgroups_;  // of the last Look()
+  mutable bool strict_accounting_ = false;  // as of the last Read()
+  std::vector<MemoryCgroup> cgroups_;       // of the last Look()
   absl::Duration looked_up_ = -absl::InfiniteDuration();
 };
 

@@ -89,10 +89,9 @@ constexpr Field<RollupFigures, uint64_t> kRollupFields[] = {
 };
 
 constexpr Field<HostMemory, Count> kHostMemoryFields[] = {
-    {"MemTotal", &HostMemory::total_bytes},
-    {"MemAvailable", &HostMemory::available_bytes},
-    {"SwapTotal", &HostMemory::swap_total_bytes},
-    {"SwapFree", &HostMemory::swap_free_bytes},
+    {"MemTotal", &HostMemory::total_bytes},           {"MemAvailable", &HostMemory::available_bytes},
+    {"SwapTotal", &HostMemory::swap_total_bytes},     {"SwapFree", &HostMemory::swap_free_bytes},
+    {"CommitLimit", &HostMemory::commit_limit_bytes}, {"Committed_AS", &HostMemory::committed_bytes},
 };
 
 std::vector<pid_t> ParsePids(absl::string_view text) {

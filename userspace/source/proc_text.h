@@ -68,7 +68,7 @@ Count ParseSoftLimit(absl::string_view text, absl::string_view row);
 
 // /proc/meminfo: what the host has, and what it can still provide without killing anything.
 struct HostMemory {
-  Count total_bytes, available_bytes, swap_total_bytes, swap_free_bytes;
+  Count total_bytes, available_bytes, swap_total_bytes, swap_free_bytes, commit_limit_bytes, committed_bytes;
 };
 HostMemory ParseHostMemory(absl::string_view text);
 

@@ -42,6 +42,7 @@ constexpr Column kColumns[] = {
     {"cpu_ms", nullptr, &ProcFigures::cpu_ms},
     {"descriptors", nullptr, &ProcFigures::descriptors},
     {"threads", nullptr, &ProcFigures::threads},
+    {"mappings", nullptr, &ProcFigures::mappings},
 };
 
 const Count& CellOf(const ProcessSample& process, const Column& column) {

@@ -265,6 +265,38 @@ TEST_CASE("a process outside our cgroup namespace: no folder outside the mount i
   CHECK(host.Read().empty());
 }
 
+TEST_CASE("what may be committed is a limit where the host accounts strictly") {
+  Host host;
+  const LimitSample memory{LimitKind::kHost, "MemTotal+SwapTotal", 100 * 1024, 70 * 1024};
+  host.tree.Write("/proc/meminfo", "MemTotal: 100 kB\nMemAvailable: 30 kB\nCommitLimit: 50 kB\nCommitted_AS: 20 kB\n");
+  CHECK(host.Read() == Rows{memory});
+  for (const char* mode : {"0\n", "1\n", "", "x"}) {
+    host.tree.Write("/proc/sys/vm/overcommit_memory", mode);
+    CHECK(host.Read() == Rows{memory});
+  }
+  host.tree.Write("/proc/sys/vm/overcommit_memory", "2\n");
+  const LimitSample committed{LimitKind::kCommit, "CommitLimit", 50 * 1024, 20 * 1024};
+  CHECK(host.Read() == Rows{memory, committed});
+  Limits limits(ProcFs(host.tree.root() + "/proc"), host.tree.root());
+  CHECK(limits.Look(12, {}, absl::Seconds(5)) == Rows{memory});  // the mode as of the last Read()
+  CHECK(limits.Read(12) == Rows{memory, committed});
+  CHECK(limits.Look(12, {}, absl::Seconds(5)) == Rows{memory, committed});
+  host.tree.Write("/proc/meminfo", "MemTotal: 100 kB\nMemAvailable: 30 kB\nCommitLimit: 50 kB\n");
+  CHECK(host.Read() == Rows{memory});
+}
+
+TEST_CASE("mappings are a limit once a tenth of it is used") {
+  Host host;
+  const Limits limits(ProcFs(host.tree.root() + "/proc"), host.tree.root());
+  CHECK(limits.Read(12, {.mappings = 60000}).empty());
+  host.tree.Write("/proc/sys/vm/max_map_count", "65530\n");
+  CHECK(limits.Read(12, {.mappings = 6552}).empty());
+  CHECK(limits.Read(12, {.mappings = 6553}) == Rows{{LimitKind::kMappings, "vm.max_map_count", 65530, 6553}});
+  CHECK(limits.Read(12).empty());
+  host.tree.Write("/proc/sys/vm/max_map_count", "all");
+  CHECK(limits.Read(12, {.mappings = 60000}).empty());
+}
+
 TEST_CASE("host memory with swap") {
   Host host;
   const std::string total = "MemTotal: 100 kB\n", available = "MemAvailable: 30 kB\n";

@@ -13,10 +13,11 @@
 
 namespace cowprof {
 
-enum class LimitKind { kShm, kCgroupV1, kCgroupV2, kHost, kAddressSpace, kDescriptors, kShmInodes };
+enum class LimitKind { kShm, kCgroupV1, kCgroupV2, kHost, kAddressSpace, kDescriptors, kShmInodes, kMappings, kCommit };
 template <>
 inline constexpr auto kNamesOf<LimitKind> = NamesFor<LimitKind>("shm", "cgroup-v1", "cgroup-v2", "host",
-                                                                "address-space", "fds", "shm-inodes");
+                                                                "address-space", "fds", "shm-inodes", "mappings",
+                                                                "commit");
 
 inline bool IsCgroup(LimitKind kind) { return kind == LimitKind::kCgroupV1 || kind == LimitKind::kCgroupV2; }
 
@@ -24,8 +25,10 @@ inline bool IsCgroup(LimitKind kind) { return kind == LimitKind::kCgroupV1 || ki
 // and no room in shared memory.
 inline bool IsMemory(LimitKind kind) { return IsCgroup(kind) || kind == LimitKind::kHost; }
 
-// The other kinds count files.
-inline bool CountsBytes(LimitKind kind) { return kind != LimitKind::kDescriptors && kind != LimitKind::kShmInodes; }
+// The other kinds count files or mappings.
+inline bool CountsBytes(LimitKind kind) {
+  return kind != LimitKind::kDescriptors && kind != LimitKind::kShmInodes && kind != LimitKind::kMappings;
+}
 
 // Identifies a limit: samples with equal keys are of the same limit.
 struct LimitKey {

@@ -53,7 +53,8 @@ struct FaultCounts {
   }
 };
 
-// What /proc shows cheaply about one process: status, stat, statm, fd. Pages are of the host's page size.
+// What /proc shows cheaply about one process (status, stat, statm, fd), and the kernel's count of its mappings, which
+// only probes read. Pages are of the host's page size.
 struct ProcFigures {
   Count anon_pages;   // RssAnon: blind to copy-on-write, since a copy replaces one anonymous page by another
   Count file_pages;   // RssFile
@@ -63,6 +64,7 @@ struct ProcFigures {
   Count cpu_ms;       // user + system time
   Count descriptors;  // open file descriptors
   Count threads;
+  Count mappings;  // memory mappings (VMAs)
   bool operator==(const ProcFigures&) const = default;
 };
 

@@ -36,9 +36,17 @@ constexpr absl::Duration kLookGap = absl::Milliseconds(100), kLongestLookGap = a
                          kLongestAskGap = absl::Seconds(5);
 
 // What a program may fill in a second at most, so that a look in time needs no trend: bytes of two processes that do
-// nothing else, files, descriptors.
+// nothing else, files, mappings, descriptors.
 double FastestFill(LimitKind kind) {
-  return kind == LimitKind::kDescriptors ? 500 : kind == LimitKind::kShmInodes ? 5e3 : 4e9;
+  switch (kind) {
+    case LimitKind::kDescriptors:
+      return 500;
+    case LimitKind::kShmInodes:
+    case LimitKind::kMappings:
+      return 5e3;
+    default:
+      return 4e9;
+  }
 }
 
 double Left(const LimitSample& limit) { return SaturatingSubtract(*limit.limit, limit.used); }

@@ -37,8 +37,8 @@ struct Alert {
   uint64_t limit = 0, used = 0;
   std::optional<absl::Duration> eta;  // until the limit is met; absent: it is not expected to be
   int index = -1;                     // process that grows most; -1: none is known. kHang: that hangs
-  std::string
-      cause;  // what grows: a Cause's name, "new-memory", "shm", "descriptors"; "": not known. kHang: a HangKind's
+  std::string cause;  // what grows: a Cause's name, "new-memory", "shm", "descriptors", "mappings"; "": not known.
+                      // kHang: a HangKind's
   std::string text, advice;  // one sentence each
   // Of the first finding that fits the limit and what grows, by ExplainAlerts: its id, what is said of it first, and
   // the line of the program. None: nothing is found yet.

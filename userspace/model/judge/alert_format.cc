@@ -24,12 +24,14 @@ std::string FormatCause(const std::string& cause, const ProcessModel& process) {
   if (cause == kNewMemory) return "new memory";
   if (cause == kSharedMemory) return "shared memory";
   if (cause == kDescriptors) return "open files";
+  if (cause == kMappings) return "memory mappings";
   if (process.copies_of_files > process.inherited_copies()) return "copied pages of files that it maps privately";
   if (cause == NameOf(Cause::kUnknown)) return "copies of inherited memory";
   return absl::StrCat("copies of inherited memory (", cause, ")");
 }
 
 std::string FormatTopContributor(const Alert& alert, const RunModel& model) {
+  if (alert.kind == LimitKind::kCommit) return "";  // no process shows what it has committed
   const ProcessModel* process = ProcessOf(alert, model);
   if (process == nullptr && alert.cause == kSharedMemory) return "what grows is shared memory, in /dev/shm";
   if (process == nullptr && !alert.cause.empty()) return "";
@@ -111,6 +113,9 @@ std::vector<absl::string_view> IdsThatFit(const Alert& alert) {
       return {"shm-leaked"};
     case LimitKind::kAddressSpace:
       return {"trainer-growth"};
+    case LimitKind::kMappings:
+    case LimitKind::kCommit:
+      return {};
     case LimitKind::kCgroupV1:
     case LimitKind::kCgroupV2:
     case LimitKind::kHost:
@@ -215,6 +220,16 @@ std::string AlertAdvice(const Alert& alert, const RunModel& model) {
                           "; long-term, raise ulimit -n");
     case LimitKind::kAddressSpace:
       return absl::StrCat(save, "raise ulimit -v, or start fewer threads and workers");
+    case LimitKind::kMappings:
+      return absl::StrCat(save,
+                          dataloader ? "drop tensors from workers that are kept (with file_system sharing each is a "
+                                       "mapping)"
+                                     : "unmap files and segments that are no longer needed",
+                          "; long-term, sysctl -w vm.max_map_count=1048576, on the host");
+    case LimitKind::kCommit:
+      return absl::StrCat(save,
+                          "start fewer workers (each fork commits its parent's private memory once more); long-term, "
+                          "sysctl -w vm.overcommit_memory=0, or a larger vm.overcommit_ratio");
     case LimitKind::kCgroupV1:
     case LimitKind::kCgroupV2:
     case LimitKind::kHost:

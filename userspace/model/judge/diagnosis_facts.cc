@@ -50,10 +50,12 @@ const ProcessModel* HolderOf(const LimitSample& limit, const RunModel& model) {
   const ProcessModel* holder = nullptr;
   uint64_t least = 0;
   for (const ProcessModel& process : model.processes) {
-    const bool counts = limit.kind == LimitKind::kDescriptors;
-    const Count& has = counts ? process.proc.descriptors : process.proc.virtual_pages;
+    const ProcFigures& proc = process.proc;
+    const Count& has = limit.kind == LimitKind::kDescriptors ? proc.descriptors
+                       : limit.kind == LimitKind::kMappings  ? proc.mappings
+                                                             : proc.virtual_pages;
     if (process.ended || !has) continue;
-    const uint64_t used = counts ? *has : *has * model.info.page_bytes;
+    const uint64_t used = limit.counts_bytes() ? *has * model.info.page_bytes : *has;
     const uint64_t apart = std::max(used, limit.used) - std::min(used, limit.used);
     if (holder != nullptr && apart >= least) continue;
     holder = &process;

@@ -121,8 +121,8 @@ inline constexpr char kPrivateMaps[] = "numpy.memmap(mode=\"c\"), torch.load(mma
 
 // The first limit of this kind; nullptr: it was not read.
 const LimitModel* LimitOf(const RunModel& model, LimitKind kind);
-// The living process that a limit of kind kDescriptors or kAddressSpace is about: what it uses is next to its figure.
-// nullptr: no such figure is known.
+// The living process that a limit of kind kDescriptors, kMappings or kAddressSpace is about: what it uses is next to
+// its figure. nullptr: no such figure is known.
 const ProcessModel* HolderOf(const LimitSample& limit, const RunModel& model);
 std::string Percent(double share);         // "63 %"
 std::string LineText(const Frame& frame);  // "coco.py:41 in CocoDataset.__getitem__"; "" if unknown

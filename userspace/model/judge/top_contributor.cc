@@ -79,11 +79,14 @@ HeldByAll HeldBy(const RunModel& model) {
 }
 
 TopContributor TopContributorOf(LimitKind kind, double gained, const Before& before, const RunModel& model) {
-  if (kind == LimitKind::kDescriptors || kind == LimitKind::kAddressSpace) {
+  if (kind == LimitKind::kCommit) return {};
+  if (kind == LimitKind::kDescriptors || kind == LimitKind::kMappings || kind == LimitKind::kAddressSpace) {
     const LimitModel* const limit = LimitOf(model, kind);
     const ProcessModel* const holder = limit == nullptr ? nullptr : HolderOf(limit->now, model);
     return {.index = holder == nullptr ? 0 : holder->index,
-            .cause = kind == LimitKind::kDescriptors ? kDescriptors : kNewMemory};
+            .cause = kind == LimitKind::kDescriptors ? kDescriptors
+                     : kind == LimitKind::kMappings  ? kMappings
+                                                     : kNewMemory};
   }
   const bool shm_only = kind == LimitKind::kShm || kind == LimitKind::kShmInodes;
   const double page_bytes = model.info.page_bytes;

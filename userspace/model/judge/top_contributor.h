@@ -28,7 +28,8 @@ struct HeldByAll {
 };
 HeldByAll HeldBy(const RunModel& model);
 
-inline constexpr char kNewMemory[] = "new-memory", kSharedMemory[] = "shm", kDescriptors[] = "descriptors";
+inline constexpr char kNewMemory[] = "new-memory", kSharedMemory[] = "shm", kDescriptors[] = "descriptors",
+                      kMappings[] = "mappings";
 
 struct TopContributor {
   int index = -1;            // -1: none of the followed processes, or shared memory of an unknown one

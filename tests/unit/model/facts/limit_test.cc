@@ -25,7 +25,8 @@ TEST_CASE("a kind of limit counts bytes or files, and copies are charged to some
   constexpr Case kCases[] = {{LimitKind::kShm, true, false},          {LimitKind::kCgroupV1, true, true},
                              {LimitKind::kCgroupV2, true, true},      {LimitKind::kHost, true, true},
                              {LimitKind::kAddressSpace, true, false}, {LimitKind::kDescriptors, false, false},
-                             {LimitKind::kShmInodes, false, false}};
+                             {LimitKind::kShmInodes, false, false},   {LimitKind::kMappings, false, false},
+                             {LimitKind::kCommit, true, false}};
   CHECK(std::size(kCases) == kCountOf<LimitKind>);
   for (const auto& [kind, bytes, memory] : kCases) {
     INFO(NameOf(kind));

@@ -711,6 +711,24 @@ TEST_CASE("memory of somebody else has no culprit") {
   CHECK_FALSE(absl::StrContains(alerts[0].text, "pinned"));
 }
 
+TEST_CASE("what may be committed is nobody's in particular, mappings are one process's") {
+  RunModel model;
+  model.processes = {{.index = 0, .role = Role::kParent}, {.index = 1, .role = Role::kWorker}};
+  Alert alert = {
+      .rule = AlertRule::kEta, .kind = LimitKind::kCommit, .limit = 1000, .used = 500, .eta = absl::Seconds(9)};
+  const auto text = [&] { return AlertText(alert, 10, std::nullopt, model); };
+  CHECK(text() ==
+        "memory that may be committed (vm.overcommit_memory=2) full in about 9.0 s: 500 B of 1000 B used, +10 B/s");
+  CHECK(absl::StrContains(AlertAdvice(alert, model), "start fewer workers"));
+  alert.kind = LimitKind::kMappings;
+  alert.index = 1;
+  alert.cause = "mappings";
+  CHECK(absl::EndsWith(text(), "500 of 1000 used, +10/s; worker 0 grows most: memory mappings"));
+  CHECK(absl::StartsWith(AlertAdvice(alert, model), "unmap files"));
+  model.processes[1].framework = Framework::kDataLoader;
+  CHECK(absl::StrContains(AlertAdvice(alert, model), "file_system sharing"));
+}
+
 TEST_CASE("the host's memory may be pinned for CUDA, which is nobody's") {
   RunModel model;
   model.processes = {{.index = 0, .role = Role::kParent}};

@@ -104,20 +104,25 @@ TEST_CASE("what others put into a /dev/shm that is not the target's alone does n
   CHECK(top(LimitKind::kHost, 1200).index == -1);
 }
 
-TEST_CASE("descriptors and address space: the process that the limit is about") {
+TEST_CASE("descriptors, address space and mappings: the process that the limit is about") {
   RunModel model;
   model.processes = {Worker(0, 0), Worker(1, 0), Worker(2, 0)};
   for (ProcessModel& process : model.processes) {
     process.proc.descriptors = 4 + 400 * process.index;
     process.proc.virtual_pages = 100 - process.index;
+    process.proc.mappings = 300 + 5000 * (process.index % 2);
   }
   model.limits = {{.now = {.kind = LimitKind::kDescriptors, .limit = 1024, .used = 410}},
-                  {.now = {.kind = LimitKind::kAddressSpace, .limit = 1 << 20, .used = 99 * 4096}}};
+                  {.now = {.kind = LimitKind::kAddressSpace, .limit = 1 << 20, .used = 99 * 4096}},
+                  {.now = {.kind = LimitKind::kMappings, .limit = 65530, .used = 5300}}};
   const auto top = [&](LimitKind kind) { return TopContributorOf(kind, 400, {{}, kLastTick}, model); };
   CHECK(top(LimitKind::kDescriptors).index == 1);
   CHECK(top(LimitKind::kDescriptors).cause == "descriptors");
   CHECK(top(LimitKind::kAddressSpace).index == 1);
   CHECK(top(LimitKind::kAddressSpace).cause == "new-memory");
+  CHECK(top(LimitKind::kMappings).index == 1);
+  CHECK(top(LimitKind::kMappings).cause == "mappings");
+  CHECK(top(LimitKind::kCommit).index == -1);
   model.processes[1].ended = kLastTick;
   CHECK(top(LimitKind::kDescriptors).index == 2);
   CHECK(top(LimitKind::kAddressSpace).index == 0);
