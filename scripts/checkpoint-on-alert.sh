@@ -2,7 +2,7 @@
 # For --on-alert: sends the trainer SIGUSR1, to make it write a checkpoint, when memory is about to run out (docs/alerts.md).
 # Ignores other alerts, such as descriptors. SIGUSR1 would kill a trainer without a handler, so that is checked first.
 case "$COWPROF_ALERT_KIND" in
-	cgroup-v1 | cgroup-v2 | host | shm | address-space) ;;
+	cgroup-v1 | cgroup-v2 | host | shm | address-space | mappings | commit) ;;
 	*) exit 0 ;;
 esac
 

@@ -60,7 +60,8 @@ std::string Examples(const CommandRow& command) {
   for (const Example& example : command.examples) {
     std::string does = example.does;
     does[0] = absl::ascii_toupper(does[0]);
-    absl::StrAppend(&out, ".TP\n\\fB", Escaped(example.line), "\\fR\n", Prose(does + "."), "\n");
+    absl::StrAppend(&out, ".TP\n\\fB", Escaped(example.line), "\\fR\n",
+                    Prose(does + (absl::EndsWith(does, "?") ? "" : ".")), "\n");
   }
   return out;
 }

@@ -71,7 +71,8 @@ const std::vector<CommandRow>& Prose() {
        .details =
            {"Records a program before and after a fix, in turn and under the same conditions, and holds what was "
             "predicted against what was measured. Leaves the recordings, a page of both and a table for a pull "
-            "request in a folder. Options of recording hold for both."},
+            "request in a folder. Options of recording hold for both; those that are not listed below come before the "
+            "command: cowprof --fail-on-alert prove --fix CMD -- CMD."},
        .examples = {{R"(sudo env "PATH=$PATH" cowprof prove --fix 'python3 new.py' -- python3 old.py)",
                      "the fix is another program"},
                     {R"(sudo env "PATH=$PATH" cowprof prove --fix-env ROWS=buffer -- python3 train.py)",
@@ -178,9 +179,11 @@ std::string MeaningOf(ExitCode code, absl::string_view command) {
     case kUsage:
       if (command == "check") return "a bound can't be decided, or wrong command line";
       if (command == "prove") return "no verdict, or wrong command line";
-      if (command.empty()) return "wrong command line, not a recording, or no verdict (check, diff, prove)";
-      if (command == "diff") return "no verdict, wrong command line, or a file that is not a recording";
-      return "wrong command line, or a file that is not a recording";
+      if (command.empty()) return "wrong command line, not a readable recording, or no verdict (check, diff, prove)";
+      if (command == "diff") return "no verdict, wrong command line, or a file that is not a readable recording";
+      if (command == "report" || command == "view" || command == "export")
+        return "wrong command line, or a file that is not a readable recording";
+      return "wrong command line";
     case kGateHit:
       if (command == "check") return "a bound is broken";
       if (command == "prove") return "there was an alert, and --fail-on-alert was given";
