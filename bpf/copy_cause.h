@@ -109,10 +109,12 @@ static void size_str(struct thread_state *state, __u64 object, __u64 *sizes)
 		sizes[0] += kind - (!ascii ? 8 : sizes[0] == 80 ? 32 : 24);
 }
 
+enum { NO_OBJECT, AN_OBJECT, UNREADABLE }; // whether an object is at an address
+
 // Rejects memory that only looks like an object, such as an array of numbers and pointers to a
 // type. A small object is at the start of a pool block or after the headers in it; a large one is
 // in malloc's memory, where it stays when it is made smaller (the bytes that pickle.dumps() returns),
-// and a static one in a file mapping.
+// and a static one in a file mapping. The page with the pool's header may be swapped out.
 static int lies_like_object(struct thread_state *state, struct cowprof_image *image, __u64 object,
 			    __u64 type)
 {
@@ -120,10 +122,12 @@ static int lies_like_object(struct thread_state *state, struct cowprof_image *im
 	      flags, count;
 	enum mapping mapping = MAPPING_OTHER;
 	__u32 pool[POOL_HEADER / 4], headers = 0;
+	int unread;
 
 	if (!image->pool_bytes)
-		return 1;
-	if (!read_user(state, pool, sizeof(pool), pool_base)) {
+		return AN_OBJECT;
+	unread = read_user(state, pool, sizeof(pool), pool_base);
+	if (!unread) {
 		block = start_of_block(object, pool, image->pool_bytes);
 		if (block && block != pool_base) {
 			before = object - block;
@@ -143,17 +147,21 @@ static int lies_like_object(struct thread_state *state, struct cowprof_image *im
 	if (sizes[1] && count < 1ull << 40)
 		sizes[0] += count * sizes[1];
 	if (sizes[0] + (flags & TYPE_HAVE_GC ? HEADERS : 0) > POOL_BLOCK_MAX)
-		return 1;
+		return AN_OBJECT;
 	if (flags & TYPE_HAVE_GC)
 		headers = image->gc_header_bytes;
 	if (sizes[1] && is_malloc_chunk(state, object - headers, headers + sizes[0]))
-		return 1;
+		return AN_OBJECT;
 	// bpf_find_vma() exists since 5.17 (7c7e3d31e785); without it a small object outside a pool
 	// is accepted.
 	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_find_vma))
-		return 1;
-	bpf_find_vma(bpf_get_current_task_btf(), object, classify_mapping, &mapping, 0);
-	return mapping == MAPPING_PRIVATE_FILE;
+		return AN_OBJECT;
+	if (bpf_find_vma(bpf_get_current_task_btf(), object, classify_mapping, &mapping, 0) ==
+	    -EBUSY)
+		return UNREADABLE;
+	if (unread && mapping == MAPPING_ANONYMOUS)
+		return UNREADABLE;
+	return mapping == MAPPING_PRIVATE_FILE ? AN_OBJECT : NO_OBJECT;
 }
 
 // Whether an object of this type is at the address. Not static: see walk_frames().
@@ -164,15 +172,42 @@ __noinline int has_type(__u64 address, __u64 type)
 	__u32 id;
 
 	if (!state)
-		return 0;
+		return NO_OBJECT;
 	id = state->image;
 	image = bpf_map_lookup_elem(&images, &id);
-	return image && is_type(state, type) && lies_like_object(state, image, address, type);
+	if (!image || !is_type(state, type))
+		return NO_OBJECT;
+	return lies_like_object(state, image, address, type);
 }
 
-static int is_object(__u64 refcount, __u64 type, __u64 address)
+static int has_live_object(__u64 refcount, __u64 type, __u64 address)
 {
-	return refcount && !(refcount >> 32) && is_pointer(type) && has_type(address, type);
+	if (!refcount || refcount >> 32 || !is_pointer(type))
+		return NO_OBJECT;
+	return has_type(address, type);
+}
+
+// Whether nothing is in the block, or nothing but what makes it was written to it: the pool's next
+// free block, which a new one is linked to before anybody writes it, or the one before a block that
+// is carved now (pymalloc_alloc(), pymalloc_pool_extend()). A block in use may begin with 0 or with
+// the address of an object of its pool, too.
+static int is_free_block(__u64 block, __u64 first_word, const __u32 *pool, __u32 block_bytes)
+{
+	__u64 next_free = pool[2] | (__u64)pool[3] << 32;
+
+	return next_free &&
+	       (block == next_free || next_free == (first_word ? first_word : block + block_bytes));
+}
+
+// Whether the write takes an object from one of CPython's free lists: the link to the next takes the
+// place of its type, from 3.14 on that of its count.
+static int is_of_free_list(struct thread_state *state, __u64 block)
+{
+	__u64 offset = state->address - block, count = state->words[0], type = state->words[1];
+
+	if (offset && offset != 16) // behind the collector's links
+		return 0;
+	return count ? is_pointer(count) && is_type(state, type) : is_pointer(type);
 }
 
 // pymalloc pools are aligned to their size and start with struct pool_header (CPython's
@@ -180,7 +215,7 @@ static int is_object(__u64 refcount, __u64 type, __u64 address)
 static int shape_in_pool(struct thread_state *state, struct cowprof_image *image, __u64 *type)
 {
 	__u64 pool_base = state->address & ~((__u64)image->pool_bytes - 1), block, words[6] = {};
-	__u32 pool[POOL_HEADER / 4];
+	__u32 pool[POOL_HEADER / 4], block_bytes;
 
 	if (!image->pool_bytes || read_user(state, pool, sizeof(pool), pool_base))
 		return 0;
@@ -189,11 +224,14 @@ static int shape_in_pool(struct thread_state *state, struct cowprof_image *image
 		return 0;
 	if (block == pool_base)
 		return COWPROF_SHAPE_POOL_HEADER;
-	// May read beyond a block, whose minimum is 16 bytes, into the blocks that follow.
+	block_bytes = image->pool_bytes - pool[11];
 	read_user(state, words, sizeof(words), block);
-	if (!words[0] ||
-	    (is_pointer(words[0]) && (words[0] & ~((__u64)image->pool_bytes - 1)) == pool_base))
+	if (is_free_block(block, words[0], pool, block_bytes) || is_of_free_list(state, block))
 		return COWPROF_SHAPE_FREE_BLOCK;
+	for (int i = 1; i < 6; i++) {
+		if (8 * i >= block_bytes)
+			words[i] = 0; // of the next block
+	}
 	// An object without a header, after a GC header, or after that and the pre-header of 3.11
 	// and later.
 	if (image->gc_header_bytes == 24) { // up to 3.7.3: it is at 24, never at 16
@@ -205,6 +243,9 @@ static int shape_in_pool(struct thread_state *state, struct cowprof_image *image
 		if (words[2 * i] && !(words[2 * i] >> 32) && is_pointer(words[2 * i + 1]) &&
 		    is_type(state, words[2 * i + 1])) {
 			*type = words[2 * i + 1];
+			// A new object that is filled, of which another page was written first.
+			if (words[2 * i] == 1 && (block ^ state->address) & ~(__u64)(PAGE - 1))
+				return COWPROF_SHAPE_FREE_BLOCK;
 			return COWPROF_SHAPE_OBJECT;
 		}
 	}
@@ -243,17 +284,21 @@ static __noinline int shape_elsewhere(struct thread_state *state, struct cowprof
 				      __u64 *type)
 {
 	__u64 address = state->address & ~7ull, head[3] = {}, distance;
-	int shape;
+	int shape, found;
 
 	for (distance = 8; distance <= 32 && distance <= image->gc_header_bytes; distance += 8) {
-		if (!read_user(state, head, 16, address + distance) &&
-		    is_object(head[0], head[1], address + distance)) {
+		if (read_user(state, head, 16, address + distance))
+			continue;
+		found = has_live_object(head[0], head[1], address + distance);
+		if (found == UNREADABLE)
+			return COWPROF_SHAPE_UNREAD;
+		if (found == AN_OBJECT && word_at(state, head[1] + TYPE_FLAGS) & TYPE_HAVE_GC) {
 			*type = head[1];
 			return shape_in_header(state, image);
 		}
 	}
-	if (!read_user(state, head, 16, address - 24) &&
-	    is_object(head[0], head[1], address - 24) && word_at(state, address) == -1ull) {
+	if (word_at(state, address) == -1ull && !read_user(state, head, 16, address - 24) &&
+	    has_live_object(head[0], head[1], address - 24) == AN_OBJECT) {
 		*type = head[1];
 		return COWPROF_SHAPE_HASH;
 	}
@@ -271,11 +316,15 @@ static __noinline int shape_of(struct thread_state *state, __u64 *type)
 	__u64 *words = state->words;
 	__u32 id = state->image;
 	struct cowprof_image *image = bpf_map_lookup_elem(&images, &id);
+	int found = NO_OBJECT;
 
 	if (!image)
 		return COWPROF_SHAPE_UNREAD;
-	if (!(state->address & 7) && !(words[0] >> 32) && is_pointer(words[1]) &&
-	    has_type(state->address, words[1])) {
+	if (!(state->address & 7) && !(words[0] >> 32) && is_pointer(words[1]))
+		found = has_type(state->address, words[1]);
+	if (found == UNREADABLE)
+		return COWPROF_SHAPE_UNREAD;
+	if (found == AN_OBJECT) {
 		*type = words[1];
 		return !words[0]     ? COWPROF_SHAPE_DEAD_OBJECT :
 		       words[0] == 1 ? COWPROF_SHAPE_LAST_REFERENCE :

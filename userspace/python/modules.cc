@@ -104,16 +104,21 @@ absl::StatusOr<std::optional<PythonModule>> OpenModule(const ProcFs& proc, pid_t
                                                        bool is_executable) {
   std::vector<std::string> paths = PathsOfMapping(proc.PathOf(pid, ""), program);
   if (is_executable) paths.insert(paths.begin(), proc.PathOf(pid, "exe"));  // works even for a deleted file
-  bool is_read = false;
+  bool is_read = false, is_foreign = false;
   for (const std::string& path : paths) {
     const absl::StatusOr<ElfFile> file = ElfFile::Open(path);
     is_read |= absl::IsInvalidArgument(file.status());
+    is_foreign |= absl::IsUnimplemented(file.status());
     if (!file.ok()) continue;
     // A program that needs libpython has at most copies of its objects.
     for (const std::string& needed : file->needed()) {
       if (absl::StartsWith(needed, "libpython")) return std::nullopt;
     }
     return ReadModule(*file, program);
+  }
+  if (is_foreign) {
+    return absl::UnavailableError(
+        absl::StrCat(program.name, " is not for x86-64, so whether it runs Python is not known"));
   }
   if (is_read) return std::nullopt;
   return CanNotOpen(program.name);

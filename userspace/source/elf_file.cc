@@ -130,7 +130,7 @@ absl::Status ElfFile::Load(const std::string& path) {
   }
   if (gelf_getclass(elf.get()) != ELFCLASS64 || header.e_machine != EM_X86_64 ||
       header.e_ident[EI_DATA] != ELFDATA2LSB) {
-    return Broken(path, "it is not for x86-64");
+    return absl::UnimplementedError(absl::StrCat(path, ": it is not for x86-64"));
   }
   position_independent_ = header.e_type == ET_DYN;
   segments_ = LoadSegments(elf.get());

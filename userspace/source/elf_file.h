@@ -37,7 +37,8 @@ struct ElfSymbol {
 
 class ElfFile {
  public:
-  // NotFound or PermissionDenied from the file system; InvalidArgument: not a valid x86-64 ELF file.
+  // NotFound or PermissionDenied from the file system; InvalidArgument: not a valid ELF file;
+  // Unimplemented: one that is not for x86-64.
   static absl::StatusOr<ElfFile> Open(const std::string& path);
 
   ElfFile(ElfFile&&) = default;

@@ -38,6 +38,18 @@ def set_items(data):
     for i in range(0, len(data), WORDS): data[i] = True  # planted: set_items
 
 
+def set_last(data):
+    for item in data: item[3] = None  # planted: set_last
+
+
+def set_first(data):
+    for item in data: item[0] = None  # planted: set_first
+
+
+def set_attribute(data):
+    for item in data: item.h = None  # planted: set_attribute
+
+
 def set_bytes(data):
     for i in range(0, len(data), PAGE): data[i] = 1  # planted: set_bytes
 
@@ -91,6 +103,52 @@ def headers(line):
     """The writes to the headers of all tracked objects, in the order of the collector's list."""
     for x in gc.get_objects():
         yield id(x) - GC_HEADER, "gc_header", type(x).__name__, line
+
+
+# Small blocks in pools that are full: what lies beside them, or in their first word, must not pass for what was written.
+
+
+class Slots(object):
+    __slots__ = ("a", "b", "c", "d", "e", "f", "g", "h")
+
+
+def small_list(i):
+    return [0.5 + i, 1.5 + i, 2.5 + i, 3.5 + i]
+
+
+def set_in_lists(data, at, line):
+    """The loop takes a reference to each list, then an item is overwritten and the one before it released, which lives on."""
+    PINNED.extend(x for item in data for x in item)
+    for item in data:
+        old = item[at]
+        yield id(item), "refcount", "list", line
+        yield ctypes.c_uint64.from_address(id(item) + 24).value + 8 * at, "data", None, line
+        yield id(old), "refcount", "float", line
+
+
+@scenario(items=60000)
+def last_items(items):
+    """Behind the last item of a list's array is the next block, often a float."""
+    data = [small_list(i) for i in range(items)]
+    return Plan(set_last, data, set_in_lists(data, 3, "set_last"))
+
+
+@scenario(items=60000)
+def first_items(items):
+    """The first word of a list's array is the address of a float in the same pool."""
+    data = [small_list(i) for i in range(items)]
+    return Plan(set_first, data, set_in_lists(data, 0, "set_first"))
+
+
+@scenario(items=120000)
+def far_slots(items):
+    """Objects that lie across a page boundary: the block begins with the collector's links, to an object of the same pool."""
+    data = [Slots() for _ in range(items)]
+    for item in data:
+        item.h = None
+    writes = (write for item in data
+              for write in ((id(item), "refcount", "Slots", "set_attribute"), (id(item) + 72, "data", None, "set_attribute")))
+    return Plan(set_attribute, data, writes)
 
 
 @scenario(items=600000)

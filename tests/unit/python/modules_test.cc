@@ -1,5 +1,9 @@
 // Which mapped files have a CPython, and what is known if one of them can't be opened.
+#include <elf.h>
+
 #include <catch2/catch.hpp>
+#include <cstddef>
+#include <cstring>
 #include <filesystem>
 
 #include "absl/strings/match.h"
@@ -18,10 +22,12 @@ class Process {
     Add("/gone/trainer", {});
     tree_.Link("/12/exe", "/gone/trainer");
   }
-  void Add(const std::string& path, const std::vector<ElfImage::Symbol>& symbols) {
+  void Add(const std::string& path, const std::vector<ElfImage::Symbol>& symbols, uint16_t machine = EM_X86_64) {
     ElfImage image;
     image.dynamic_symbols = symbols;
-    tree_.Write("/12/root" + path, image.Build());
+    std::string bytes = image.Build();
+    memcpy(bytes.data() + offsetof(Elf64_Ehdr, e_machine), &machine, sizeof(machine));
+    tree_.Write("/12/root" + path, bytes);
   }
   void Remove(const std::string& path) { std::filesystem::remove(tree_.root() + "/12/root" + path); }
   auto Find(const std::vector<std::string>& names, FilesWithoutPython* without = nullptr) const {
@@ -86,6 +92,17 @@ TEST_CASE("python modules: without its executable nothing is known") {
   CHECK(absl::IsUnavailable(process.Find({"/gone/trainer"}).status()));
   process.Add("/gone/trainer", kPython);
   CHECK(process.Find({"/gone/trainer"})->size() == 1);
+}
+
+TEST_CASE("python modules: of an executable for another machine nothing is known") {
+  Process process;
+  process.Add("/gone/trainer", kPython, EM_AARCH64);
+  process.Add(kOther, {}, EM_AARCH64);
+  const absl::Status status = process.Find({"/gone/trainer", kOther}).status();
+  CHECK(absl::IsUnavailable(status));
+  CHECK(absl::StrContains(status.message(), "/gone/trainer is not for x86-64"));
+  process.Add("/gone/trainer", {});
+  CHECK(process.Find({"/gone/trainer", kOther})->empty());
 }
 
 TEST_CASE("python modules: what was read and is not Python is not opened again") {
