@@ -119,8 +119,9 @@ std::optional<FirstDeath> FirstDeathOf(const Fleet& fleet, const Deaths& launche
     if (launcher && next.with_launcher) continue;
     if (!next.of_launcher && !seen.insert(other).second) continue;
     const absl::Duration later = fleet.begins[other] + next.t - (fleet.begins[row] + death.t);
-    first.undecided |= !SameBoot(fleet.rows[row], fleet.rows[other]) && (differ || later < kClocksAgree);
-    if (first.until_next) continue;
+    const bool unsure = !SameBoot(fleet.rows[row], fleet.rows[other]) && (differ || later < kClocksAgree);
+    if (first.until_next && (first.undecided || !unsure)) continue;
+    first.undecided = unsure;
     first.until_next = later;
     first.next_row = other;
   }

@@ -87,7 +87,8 @@ struct FirstDeath {
   size_t row = 0;  // number in Fleet::rows
   Death death;
   uint64_t with_it = 0;  // of a launcher: deaths together with it
-  // Until the next death in another row, or of a launcher the next that was not together with it; absent: none.
+  // Until the next death in another row, or of a launcher the next that was not together with it; absent: none. If the
+  // order is undecided: until the first death that may have been earlier.
   std::optional<absl::Duration> until_next;
   size_t next_row = 0;
   // Another host's process ended badly so soon that the order may be the other way round by the right clocks.

@@ -116,6 +116,10 @@ TEST_CASE("the order is undecided if any other host is close, not only the next 
   REQUIRE(fleet.first);
   CHECK(fleet.first->undecided);
   CHECK_FALSE(absl::StrContains(fleet.sentence, "the first to end badly"));
+  // Rank 1 was later for certain: by the clock of rank 0's host.
+  CHECK(fleet.rows[fleet.first->next_row].rank == 2);
+  CHECK(fleet.first->until_next == absl::Seconds(0.5));
+  CHECK(absl::StrContains(fleet.sentence, "So did a process of rank 2 on b; which was first can't be told"));
 }
 
 TEST_CASE("ranks beyond those that were recorded are missing, if the job's size is known") {
