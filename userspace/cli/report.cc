@@ -42,7 +42,7 @@ int Report(const Options& options) {
     if (!rows.ok()) return Fail(kUsage, rows.status().message());
     ranks = FleetOf(*std::move(rows));
   }
-  if (!recording.complete) TellThatItHasNoEnd(model, &findings);  // after the rows, which are the same in all commands
+  if (!recording.complete) TellThatItHasNoEnd(model, &findings);  // after the rows, which say it themselves
   if (options.json) {
     nlohmann::ordered_json report = ReportJson(model, findings, recording.complete);
     if (!ranks.rows.empty()) report["ranks"] = FleetRowsJson(ranks);

@@ -311,14 +311,22 @@ std::string Sentence(const Fleet& fleet, const std::vector<const FleetRow*>& row
     return absl::StrCat(sentence, " About ", NameOf(row), ": ", row.headline.sentence);
   }
   constexpr absl::string_view kNothing = "Nothing to do";
-  const auto is_nothing = [&](const FleetRow* row) { return absl::StartsWith(row->headline.sentence, kNothing); };
-  if (absl::c_all_of(rows, is_nothing))
-    return absl::StrCat(rows.size() == 1   ? WhereOf(*rows[0], hosts)
-                        : rows.size() == 2 ? "Both"
-                                           : absl::StrCat("All ", rows.size(), " of them"),
-                        ": ", kNothing, ".");
+  const auto is_nothing = [&](const FleetRow* row) {
+    return row->harm == Harm::kNone && absl::StartsWith(row->headline.sentence, kNothing);
+  };
+  if (absl::c_all_of(rows, is_nothing)) {
+    const size_t cut = absl::c_count_if(rows, [](const FleetRow* row) { return !row->complete; });
+    return absl::StrCat(
+        rows.size() == 1   ? WhereOf(*rows[0], hosts)
+        : rows.size() == 2 ? "Both"
+                           : absl::StrCat("All ", rows.size(), " of them"),
+        ": ", kNothing,
+        cut == 0 ? "."
+                 : absl::StrCat(", as far as recorded: ", cut, " of ", rows.size(), cut == 1 ? " has" : " have",
+                                " no end (still running, killed, or cut off)."));
+  }
   const FleetRow& worst = **absl::c_min_element(rows, [&](const FleetRow* a, const FleetRow* b) {
-    return std::tuple(a->harm, is_nothing(a), b->peak.bytes) < std::tuple(b->harm, is_nothing(b), a->peak.bytes);
+    return std::tuple(is_nothing(a), a->harm, b->peak.bytes) < std::tuple(is_nothing(b), b->harm, a->peak.bytes);
   });
   const size_t alike = absl::c_count_if(rows, [&](const FleetRow* row) { return FindingOf(*row) == FindingOf(worst); });
   const std::string having = alike == rows.size() ? absl::StrCat("All ", alike, " have")
@@ -331,12 +339,6 @@ std::string Sentence(const Fleet& fleet, const std::vector<const FleetRow*>& row
 }
 
 }  // namespace
-
-std::string NameOf(const FleetRow& row) {
-  if (row.rank) return absl::StrCat("rank ", *row.rank);
-  const std::string file = Printable(BaseName(row.path), 60);
-  return row.local_rank ? absl::StrCat("local rank ", *row.local_rank, " of ", file) : file;
-}
 
 bool AreOneJob(const std::vector<FleetRow>& a, const std::vector<FleetRow>& b) {
   if (a.empty() || b.empty() || a[0].job_id != b[0].job_id) return false;

@@ -3,6 +3,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "model/base_name.h"
 #include "model/facts/bad_end.h"
 #include "model/facts/roles.h"
 #include "model/format.h"
@@ -91,6 +92,7 @@ FleetRow RowOf(const std::string& path, const Run& run, const Findings& findings
                   .deaths = DeathsIn(model, findings, launchers),
                   .launchers = DeathsOf(launchers, model, findings),
                   .members = WorkersOf(model)};
+  if (!complete) row.headline.sentence = ToldWithoutEnd(row.headline.sentence, model, findings);
   if (info.target_age && info.target.start_ns > 0)
     row.boot = absl::Nanoseconds(info.target.start_ns) + *info.target_age;
   if (findings.workers.copies_known) row.copied_bytes = findings.workers.copies * info.page_bytes;
@@ -101,6 +103,12 @@ FleetRow RowOf(const std::string& path, const Run& run, const Findings& findings
     row.culprit_copies = !IsOfGrowth(diagnosis);
   }
   return row;
+}
+
+std::string NameOf(const FleetRow& row) {
+  if (row.rank) return absl::StrCat("rank ", *row.rank);
+  const std::string file = Printable(BaseName(row.path), 60);
+  return row.local_rank ? absl::StrCat("local rank ", *row.local_rank, " of ", file) : file;
 }
 
 void RanksApart::Add(const Sample& sample) {

@@ -102,20 +102,22 @@ std::string Verdict(const RunModel& model, const Findings& findings) {
   return absl::StrJoin(sentences, " ");
 }
 
-void TellThatItHasNoEnd(const RunModel& model, Findings* findings) {
-  if (findings->diagnoses.empty() || findings->diagnoses.front().harm < Harm::kNone) return;
-  Diagnosis& first = findings->diagnoses.front();
+std::string ToldWithoutEnd(const std::string& text, const RunModel& model, const Findings& findings) {
+  if (findings.diagnoses.empty() || findings.diagnoses.front().harm < Harm::kNone) return text;
   const std::optional<double> full = FullCgroup(model);
   const std::string why =
       full ? absl::StrCat(", perhaps by the OOM killer: the target's cgroup was ", Percent(*full), " full") : "";
+  absl::string_view rest = text;
+  const bool nothing = absl::ConsumePrefix(&rest, "Nothing to do: ");
+  return absl::StrCat(nothing && !full ? "Nothing to do in the first " : "In the first ", HumanDuration(model.t),
+                      " (the recording still runs, or was cut off", why, "): ", rest);
+}
+
+void TellThatItHasNoEnd(const RunModel& model, Findings* findings) {
   std::vector<std::string*> texts = {&findings->headline.sentence, &findings->verdict};
-  if (first.summary == findings->headline.sentence) texts.push_back(&first.summary);
-  for (std::string* text : texts) {
-    absl::string_view rest = *text;
-    const bool nothing = absl::ConsumePrefix(&rest, "Nothing to do: ");
-    *text = absl::StrCat(nothing && !full ? "Nothing to do in the first " : "In the first ", HumanDuration(model.t),
-                         " (the recording still runs, or was cut off", why, "): ", rest);
-  }
+  if (!findings->diagnoses.empty() && findings->diagnoses.front().summary == findings->headline.sentence)
+    texts.push_back(&findings->diagnoses.front().summary);
+  for (std::string* text : texts) *text = ToldWithoutEnd(*text, model, *findings);
 }
 
 }  // namespace cowprof

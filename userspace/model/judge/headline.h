@@ -24,8 +24,10 @@ inline constexpr char kHasNoEnd[] = " has no end: still running, killed, or the 
 Headline HeadlineOf(const Run& run, const Findings& findings);
 // See Findings::verdict; `findings` already has everything else of Detail::kScreen.
 std::string Verdict(const RunModel& model, const Findings& findings);
-// Of a recording without an end, which may still be made: if the first sentence has nothing to blame, it says how far
-// that goes, and so does the diagnosis that it is.
+// Of a recording without an end, which may still be made: `text`, which begins with the headline. If that has nothing
+// to blame, it says how far that goes.
+std::string ToldWithoutEnd(const std::string& text, const RunModel& model, const Findings& findings);
+// The same of the headline, of the verdict, and of the diagnosis that says the same.
 void TellThatItHasNoEnd(const RunModel& model, Findings* findings);
 
 }  // namespace cowprof

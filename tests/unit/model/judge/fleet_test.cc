@@ -210,10 +210,38 @@ TEST_CASE("nothing to do in all of them") {
   third.rank = 2;
   third.process.pid = 8;
   CHECK(FleetOf({row, next, third}).sentence == "All 3 of them: Nothing to do.");
+  // One that was cut off may have been killed.
+  FleetRow cut = third;
+  cut.complete = false;
+  CHECK(FleetOf({row, next, cut}).sentence ==
+        "All 3 of them: Nothing to do, as far as recorded: 1 of 3 has no end (still running, killed, or cut off).");
+  cut.headline.sentence =
+      "In the first 31.0 s (the recording still runs, or was cut off, perhaps by the OOM killer): fine.";
+  CHECK(absl::StartsWith(FleetOf({row, next, cut}).sentence, "Worst of 3, rank 2: In the first 31.0 s"));
+  // What might have gone wrong is said behind these words.
+  FleetRow hazard = third;
+  hazard.harm = Harm::kPossible;
+  hazard.headline = {"fork-hazard", "Nothing to do: 3 MiB copied. A lock was held at a fork."};
+  CHECK(absl::StartsWith(FleetOf({row, next, hazard}).sentence,
+                         "Worst of 3, rank 2: Nothing to do: 3 MiB copied. A lock was held at a fork."));
   // "clean" may have something to say.
   third.headline.sentence = "Each worker copied little, but all together 1.2 GiB.";
   CHECK(absl::StrContains(FleetOf({row, next, third}).sentence, "1.2 GiB"));
   CHECK(FleetOf({}).rows.empty());
+}
+
+TEST_CASE("a row of a recording without an end says how far it goes, as the report of it does") {
+  Run run;
+  Append({.t = absl::Seconds(31), .events = {Started(0, -1)}}, &run);
+  Findings findings;
+  findings.diagnoses = {{.id = "clean", .harm = Harm::kNone}};
+  findings.headline = {"clean", "Nothing to do: fine."};
+  const auto sentence = [&](bool complete) { return RowOf("a.json", run, findings, complete).headline.sentence; };
+  CHECK(sentence(true) == "Nothing to do: fine.");
+  CHECK(sentence(false) == "Nothing to do in the first 31.0 s (the recording still runs, or was cut off): fine.");
+  run.model.limits = {{.now = {LimitKind::kCgroupV2, "/kubepods/a", 1000, 970}}};
+  CHECK(absl::StartsWith(sentence(false),
+                         "In the first 31.0 s (the recording still runs, or was cut off, perhaps by the OOM killer: "));
 }
 
 TEST_CASE("the ranks of one recording: each has its own processes, and together they have all") {
