@@ -181,8 +181,9 @@ std::vector<std::string> ObstaclesTo(const RunFigures& a, const RunFigures& b) {
     out.push_back(Differ(a, b, a.python.empty() ? "no Python" : absl::StrCat("Python ", Printable(a.python)),
                          b.python.empty() ? "none" : Printable(b.python)));
   const bool both_have_workers = a.start_method != "none" && b.start_method != "none";
-  if (a.ranks > 0 && b.ranks > 0 && a.ranks != b.ranks)
-    out.push_back(Differ(a, b, Plural(a.ranks, "rank"), HumanCount(b.ranks)));
+  const uint64_t ranks_a = std::max<uint64_t>(a.ranks, 1), ranks_b = std::max<uint64_t>(b.ranks, 1);
+  if (ranks_a != ranks_b)
+    out.push_back(Differ(a, b, Plural(ranks_a, "rank"), HumanCount(ranks_b)));
   else if (both_have_workers && a.workers != b.workers)
     out.push_back(Differ(a, b, Plural(a.workers, "worker"), HumanCount(b.workers)));
   if (a.batches && b.batches) {

@@ -137,6 +137,13 @@ TEST_CASE("what differs between the runs forbids to compare them", "[comparison]
           b->ranks = 4;
           b->workers = 8;
         }) == "a.json has 2 ranks, b.json 4.");
+  // A program that no launcher started is one rank, whoever has as many workers in all.
+  CHECK(obstacle([](RunFigures* b) { b->ranks = 0; }) == "a.json has 2 ranks, b.json 1.");
+  a.ranks = 0;
+  CHECK(obstacle([](RunFigures* b) { b->ranks = 2; }) == "a.json has 1 rank, b.json 2.");
+  RunFigures launched = a;
+  launched.ranks = 1;
+  CHECK(Compare({a}, {launched}).obstacles.empty());
 }
 
 TEST_CASE("the last batches of each worker may not have been seen", "[comparison]") {
