@@ -96,7 +96,7 @@ class Reader {
       return "has another schema than cowprof.budget/1";
     if (const auto baseline = json.find("baseline"); baseline != json.end()) {
       if (!baseline->is_string()) return "baseline: is not the path of a recording";
-      baseline_ = Resolve(baseline->get<std::string>());
+      baseline_ = baseline->get<std::string>();
     }
     return ReadScope(json, BoundScope::kAll);
   }
@@ -143,6 +143,7 @@ class Reader {
       return absl::StrCat(key,
                           ": is neither a size with its unit (\"20 MiB\") nor a share of the baseline (\"105%\", with "
                           "\"baseline\": FILE)");
+    if (!bound->baseline.empty()) bound->baseline = Resolve(bound->baseline);
     bound->figure = name.figure;
     bound->scope = name.scope;
     bound->text = key;

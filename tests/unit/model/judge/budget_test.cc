@@ -250,6 +250,15 @@ TEST_CASE("a budget file is read, and a wrong key is named with the nearest one"
   REQUIRE(budget.bounds.size() == 3);
   CHECK(budget.bounds[0].baseline == "ci/base.json");
   CHECK(budget.limits.size() == 2);
+  const auto baseline = [](const std::string& bound) {
+    Budget one;
+    CHECK(ParseBudget(R"({"baseline": "base.json", "copied": ")" + bound + "\"}", "ci/b.json", &one) == "");
+    return one.bounds.at(0).baseline;
+  };
+  CHECK(baseline("105%:other.json") == "ci/other.json");
+  CHECK(baseline("105%:ci/base.json") == "ci/ci/base.json");
+  CHECK(baseline("105%:/mnt/other.json") == "/mnt/other.json");
+  CHECK(baseline("20 MiB") == "");
   const auto wrong = [](const std::string& text) {
     Budget ignored;
     return ParseBudget(text, "b.json", &ignored);
