@@ -70,10 +70,12 @@ class _Recorded:
     def __init__(self, item: pytest.Item) -> None:
         self.bounds: List[str] = []
         for name, option in _BOUNDS.items():
-            for mark in item.iter_markers(name):
-                if len(mark.args) != 1 or mark.kwargs or not isinstance(mark.args[0], str):
-                    raise pytest.UsageError("{}: {} takes one size with its unit, such as \"20 MiB\"".format(item.nodeid, name))
-                self.bounds.append("{}={}".format(option, mark.args[0]))
+            mark = item.get_closest_marker(name)
+            if mark is None:
+                continue
+            if len(mark.args) != 1 or mark.kwargs or not isinstance(mark.args[0], str):
+                raise pytest.UsageError("{}: {} takes one size with its unit, such as \"20 MiB\"".format(item.nodeid, name))
+            self.bounds.append("{}={}".format(option, mark.args[0]))
         self.baseline: Optional[str] = item.config.getoption("--cowprof-baseline")
         save: Optional[str] = item.config.getoption("--cowprof-save")
         self.saves = bool(save)

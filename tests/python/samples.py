@@ -65,6 +65,13 @@ def test_failure_of_its_own():
     assert False, "its own"
 
 
+@pytest.mark.limit_copies("2 MiB")
+class TestOfAClass:
+    @pytest.mark.limit_copies("12 MiB")
+    def test_closest(self):
+        fork_readers()
+
+
 def test_report(cowprof_report):
     fork_readers(2, hold=2.0)  # by the page map, copies are those of the last look, which its budget puts off on a slow machine
     report = cowprof_report()
