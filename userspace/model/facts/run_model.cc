@@ -176,14 +176,19 @@ WorkersPeak PrivateNow(absl::Duration t, const RunModel& model, const Lives& liv
   return now;
 }
 
-// Most samples are no peak, and then only the sum is needed.
+// Most samples are no peak, and then only the sums are needed.
 template <typename Lives>
 void RaisePeak(absl::Duration t, const Lives& lives, RunModel* model) {
   uint64_t bytes = 0;
+  std::map<uint64_t, uint64_t> of_ranks;
   ForEachLately(*model, [&](const ProcessModel& process) {
-    if (process.is_worker() && lives(process)) bytes += Or0(process.private_bytes);
+    if (!process.is_worker() || !lives(process)) return;
+    bytes += Or0(process.private_bytes);
+    const RankFacts* facts = RankOf(process, *model);
+    if (facts != nullptr && facts->rank) of_ranks[*facts->rank] += Or0(process.private_bytes);
   });
   if (bytes > model->workers_peak.bytes) model->workers_peak = PrivateNow(t, *model, lives);
+  for (const auto& [rank, own] : of_ranks) model->rank_peaks[rank] = std::max(model->rank_peaks[rank], own);
 }
 
 // Returns how many workers lived at once, at most, after `last`: a short-lived one may never be seen alive.

@@ -250,6 +250,7 @@ struct RunModel {
   std::optional<SeenStartMethods> start_methods;  // absent: nobody looked
   std::map<int, SeenForkHazard> fork_hazards;     // by index of the process that forks
   WorkersPeak workers_peak;
+  std::map<uint64_t, uint64_t> rank_peaks;      // by rank: most private memory of its workers at one time, in bytes
   uint64_t most_living_workers = 0;             // at once, by the times at which they started and ended
   std::map<int, WorkerSets> worker_sets;        // by index of the process that forked the workers
   std::map<int, PrivateMemory> private_memory;  // by index: how the figures of `processes` are derived

@@ -55,8 +55,8 @@ uint64_t UnseenBatchesOf(const RunModel& model) {
 std::vector<MemberFigures> RanksOf(const RunModel& model) {
   struct Rank {
     uint64_t copied = 0;
+    uint64_t own_peak = 0;  // of one worker: if that came and went between two samples, it is in no sum
     bool known = true, private_known = true;
-    std::vector<std::pair<absl::Duration, int64_t>> peaks;  // of its workers: there from their start to their end
   };
   std::map<uint64_t, Rank> ranks;
   for (const ProcessModel& process : model.processes) {
@@ -66,18 +66,15 @@ std::vector<MemberFigures> RanksOf(const RunModel& model) {
     rank.known &= process.counts.copies.has_value();
     rank.copied += process.counts.copies.value_or(0) * model.info.page_bytes;
     rank.private_known &= process.peak_private_bytes.has_value();
-    const int64_t peak = process.peak_private_bytes.value_or(0);
-    rank.peaks.emplace_back(process.started, peak);
-    if (process.ended) rank.peaks.emplace_back(*process.ended, -peak);
+    rank.own_peak = std::max(rank.own_peak, process.peak_private_bytes.value_or(0));
   }
   std::vector<MemberFigures> rows;
-  for (auto& [number, rank] : ranks) {
+  for (const auto& [number, rank] : ranks) {
     MemberFigures row = {.label = absl::StrCat("rank ", number)};
     if (rank.known) row.copied = rank.copied;
-    absl::c_sort(rank.peaks);  // who ended leaves before another comes
-    int64_t sum = 0, most = 0;
-    for (const auto& [t, bytes] : rank.peaks) most = std::max(most, sum += bytes);
-    if (rank.private_known) row.private_peak = most;
+    const auto together = model.rank_peaks.find(number);
+    if (rank.private_known)
+      row.private_peak = std::max(rank.own_peak, together == model.rank_peaks.end() ? 0 : together->second);
     rows.push_back(row);
   }
   return rows;

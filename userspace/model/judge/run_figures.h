@@ -42,11 +42,11 @@ struct PartName {
 };
 using CopiedParts = std::map<PartName, CopiedPart>;
 
-// Of one worker or, over all its workers, of one rank. Bytes.
+// Of one worker or, of all its workers together, of one rank. Bytes.
 struct MemberFigures {
   std::string label;  // "worker 1 of rank 0 (4242)", "rank 0"
   Count copied;
-  Count private_peak;  // of a rank: the most that the peaks of its workers that lived at one time sum up to
+  Count private_peak;  // of a rank: the most that its workers had at one time
 };
 
 struct RunFigures {

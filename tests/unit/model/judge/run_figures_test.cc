@@ -33,4 +33,33 @@ TEST_CASE("a rank has the private memory of its workers only if that of each is 
   CHECK(figures.ranks_apart[1].private_peak == std::nullopt);
 }
 
+TEST_CASE("the private memory of a rank is what its workers had at one time, not the sum of their peaks") {
+  Run run;
+  const auto append = [&](int t, std::vector<Event> events, const std::map<int, uint64_t>& mib_of) {
+    Sample sample = {.t = absl::Seconds(t), .events = std::move(events)};
+    for (const auto& [index, mib] : mib_of) {
+      sample.processes.push_back(RowWithCopies(index, 0));
+      sample.processes.back().proc.anon_pages = 100'000 + (mib << 8);
+    }
+    Append(sample, &run);
+  };
+  // The launcher 0, its rank 1, and the workers of that.
+  append(1,
+         {Started(0, -1),
+          Started(1, 0),
+          {.index = 1, .what = RankFound{{.source = RankSource::kTorch, .rank = 3u}}},
+          Started(2, 1),
+          Started(3, 1)},
+         {{2, 0}, {3, 0}});
+  append(2, {}, {{2, 500}, {3, 100}});
+  append(3, {}, {{2, 100}, {3, 500}});
+  const RunFigures figures = FiguresOf("run.json", run, Judge(run), /*complete=*/true);
+  REQUIRE(figures.ranks_apart.size() == 1);
+  CHECK(figures.ranks_apart[0].label == "rank 3");
+  CHECK(figures.ranks_apart[0].private_peak == 600 << 20);
+  CHECK(figures.Get(Figure::kPrivatePeak) == 600 << 20);
+  REQUIRE(figures.workers_apart.size() == 2);
+  CHECK(figures.workers_apart[1].private_peak == 500 << 20);
+}
+
 }  // namespace cowprof
