@@ -56,6 +56,12 @@ std::vector<Measured> Measure(const RunFigures& run, const Bound& bound) {
   return out;
 }
 
+// Why the figure may be higher than what is known of it; "": it can't.
+std::string WhyTooLow(const RunFigures& run, const Bound& bound) {
+  const bool of_all = bound.figure == Figure::kPrivatePeak && bound.scope == BoundScope::kAll;
+  return of_all && !run.SawAllPrivate() ? "the private memory of a worker was not seen" : "";
+}
+
 std::string NameOf(const Bound& bound) {
   const std::string figure = NameOf(bound.figure);
   return bound.scope == BoundScope::kAll      ? figure
@@ -73,6 +79,8 @@ absl::StatusOr<Allowance> Allowed(const RunFigures& run, const Bound& bound,
   const RunFigures& baseline = baselines.at(bound.baseline);
   if (const std::vector<std::string> obstacles = ObstaclesTo(baseline, run); !obstacles.empty())
     return absl::FailedPreconditionError(absl::StrJoin(obstacles, " "));
+  if (const std::string why = WhyTooLow(baseline, bound); !why.empty())
+    return absl::FailedPreconditionError(absl::StrCat("in ", Printable(baseline.path), ", ", why));
   std::optional<Allowance> of;
   for (const Measured& row : Measure(baseline, bound)) {
     if (!row.value)
@@ -135,6 +143,7 @@ BoundResult Hold(const RunFigures& run, const Bound& bound, const std::map<std::
                                   " is allowed; not every batch was seen"));
   }
   if (!all_known) return undecided("the recording does not have that figure for every worker");
+  if (const std::string why = WhyTooLow(run, bound); !why.empty()) return undecided(why);
   if (!defects.empty()) return undecided(absl::StrJoin(defects, " "));
   const bool of_copies = bound.figure == Figure::kCopied || bound.figure == Figure::kCopiedPerBatch;
   // A baseline that was counted alike is as low.

@@ -222,6 +222,9 @@ std::vector<std::string> NotesOn(const RunFigures& a, const RunFigures& b) {
     out.push_back(absl::StrCat("/dev/shm held ", HumanBytes(SaturatingCast(a.shm_at_start)), " when A began, ",
                                HumanBytes(SaturatingCast(b.shm_at_start)), " when B did."));
   for (const RunFigures* run : {&a, &b}) {
+    if (!run->SawAllPrivate())
+      out.push_back(absl::StrCat("The private memory of a worker of ", Printable(run->path),
+                                 " was not seen: the peak may have been higher."));
     if (!run->ends_known)
       out.push_back(
           absl::StrCat("How some processes of ", Printable(run->path), " ended is unknown: one may have failed."));

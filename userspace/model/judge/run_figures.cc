@@ -119,6 +119,10 @@ std::optional<double> RunFigures::Least(Figure figure) const {
   return several_epochs ? 0 : *most * *batches / (*batches + unseen_batches);
 }
 
+bool RunFigures::SawAllPrivate() const {
+  return absl::c_all_of(workers_apart, [](const MemberFigures& worker) { return worker.private_peak.has_value(); });
+}
+
 const char* StartMethodOf(const RunModel& model) {
   bool forked = false, spawned = false, served = false;
   ForEachRow(model, [&](const ProcessModel& process) {

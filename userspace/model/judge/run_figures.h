@@ -90,6 +90,8 @@ struct RunFigures {
   // What it is at least. What is copied per batch is known from above only, since not all batches are seen. 0: not
   // known.
   std::optional<double> Least(Figure figure) const;
+  // Whether the private memory of each worker was seen. If not, all together may have had more than the figure.
+  bool SawAllPrivate() const;
 };
 // `path` names the recording for a reader.
 RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& findings, bool complete);

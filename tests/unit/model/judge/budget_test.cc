@@ -232,6 +232,27 @@ TEST_CASE("an unknown figure keeps no bound", "[budget]") {
   CHECK(OutcomeOf(run, {.limits = {{"shm", {LimitKind::kShm}, 0.5}}}) == BoundOutcome::kUndecided);
 }
 
+TEST_CASE("what no sample saw of a worker keeps no bound on the private memory of all", "[budget]") {
+  const auto bound = [](const std::string& text) {
+    Bound of_private = Copied(text);
+    of_private.figure = Figure::kPrivatePeak;
+    return Budget{.bounds = {of_private}};
+  };
+  RunFigures seen = Recording(10 * kMiB);
+  seen.figures[static_cast<size_t>(Figure::kPrivatePeak)] = 15 * kMiB;
+  RunFigures unseen = seen;
+  unseen.workers_apart[1].private_peak = std::nullopt;
+  CHECK(OutcomeOf(seen, bound("20MiB")) == BoundOutcome::kKept);
+  CHECK(OutcomeOf(unseen, bound("10MiB")) == BoundOutcome::kBroken);
+  CHECK(OutcomeOf(unseen, {.bounds = {Copied("20MiB")}}) == BoundOutcome::kKept);
+  const CheckResult check = Check(unseen, bound("20MiB"), {});
+  CHECK(check.outcome == BoundOutcome::kUndecided);
+  CHECK(check.results[0].sentence == "20MiB: can't be decided: the private memory of a worker was not seen");
+  CHECK(OutcomeOf(seen, bound("105%:base"), {{"base", seen}}) == BoundOutcome::kKept);
+  CHECK(Check(seen, bound("105%:base"), {{"base", unseen}}).results[0].sentence ==
+        "105%:base: can't be decided: in run.json, the private memory of a worker was not seen");
+}
+
 TEST_CASE("a baseline that can't be compared decides nothing", "[budget]") {
   const Budget budget = {.bounds = {Copied("105%:base")}};
   RunFigures base = Recording(20 * kMiB);

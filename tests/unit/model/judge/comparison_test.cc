@@ -87,6 +87,10 @@ TEST_CASE("what may be the reason of a difference is a note", "[comparison]") {
         std::vector<std::string>{"A ran on 8 CPUs, B on 64: thread pools and malloc arenas grow with it.",
                                  "A ran on Linux 6.1, B on 6.18.",
                                  "How some processes of b ended is unknown: one may have failed."});
+  RunFigures unseen = a;
+  unseen.workers_apart = {{.label = "worker 0 (7)", .private_peak = 1 << 20}, {.label = "worker 1 (8)"}};
+  CHECK(Compare({a}, {unseen}).notes ==
+        std::vector<std::string>{"The private memory of a worker of a was not seen: the peak may have been higher."});
 }
 
 TEST_CASE("copies of different start methods are not compared", "[comparison]") {
