@@ -16,6 +16,8 @@ void Add(const Count& more, Count* sum) {
   if (more) *sum = sum->value_or(0) + *more;
 }
 
+void Raise(const Count& one, Count* most) { *most = one && *most ? Count(std::max(*one, **most)) : std::nullopt; }
+
 void Add(const FaultCounts& more, FaultCounts* sum) {
   constexpr Count FaultCounts::*kCounts[] = {
       &FaultCounts::faults,      &FaultCounts::kernel_faults, &FaultCounts::write_protect_faults,
@@ -48,6 +50,8 @@ void Add(const ProcessModel& process, ProcessModel* row) {
   row->started = std::min(row->started, process.started);
   row->ended = std::max(row->ended, process.ended);
   Add(process.counts, &row->counts);
+  Raise(process.counts.copies, &row->most_copies);
+  Raise(process.peak_private_bytes, &row->most_private_bytes);
   row->copies_of_files += process.copies_of_files;
   row->gup_copies += process.gup_copies;
   if (process.causes) {
@@ -113,6 +117,8 @@ ProcessModel& RowFor(const ProcessModel& process, std::vector<ProcessModel>* row
                                          .started = process.started,
                                          .ended = process.ended,
                                          .stands_for = 0,
+                                         .most_copies = 0,
+                                         .most_private_bytes = 0,
                                          .space = process.space == process.index ? -1 : 0});
 }
 

@@ -95,8 +95,9 @@ struct ProcessModel {
   absl::Duration started;
   std::optional<absl::Duration> ended;
   std::optional<Exit> exit;
-  uint64_t stands_for = 1;  // number of processes; more than 1 only in RunModel::ended_aggregates
-  uint64_t bad_ends = 0;    // of these, in RunModel::ended_aggregates only: HasBadEnd()
+  uint64_t stands_for = 1;                // number of processes; more than 1 only in RunModel::ended_aggregates
+  uint64_t bad_ends = 0;                  // of these, in RunModel::ended_aggregates only: HasBadEnd()
+  Count most_copies, most_private_bytes;  // of one of these, there only; absent: not known of each
 
   FaultCounts counts;
   uint64_t gup_copies = 0;       // see ProcessSample

@@ -58,6 +58,8 @@ std::vector<Measured> Measure(const RunFigures& run, const Bound& bound) {
 
 // Why the figure may be higher than what is known of it; "": it can't.
 std::string WhyTooLow(const RunFigures& run, const Bound& bound) {
+  if (bound.scope == BoundScope::kRank && run.workers_summed_up > 0)
+    return absl::StrCat("the ranks of ", Plural(run.workers_summed_up, "ended worker"), " are not known");
   const bool of_all = bound.figure == Figure::kPrivatePeak && bound.scope == BoundScope::kAll;
   return of_all && !run.SawAllPrivate() ? "the private memory of a worker was not seen" : "";
 }

@@ -80,6 +80,8 @@ std::vector<MemberFigures> RanksOf(const RunModel& model) {
   return rows;
 }
 
+Count InBytes(const Count& pages, uint64_t page_bytes) { return pages ? Count(*pages * page_bytes) : std::nullopt; }
+
 bool IsMember(const ProcessModel& process) {
   return process.index == 0 || process.is_worker() || process.role == Role::kRank;
 }
@@ -105,9 +107,8 @@ std::vector<MemberFigures> WorkersOf(const RunModel& model) {
   std::vector<MemberFigures> workers;
   for (const ProcessModel& process : model.processes) {
     if (!process.is_worker()) continue;
-    const Count copied = process.counts.copies ? Count(*process.counts.copies * model.info.page_bytes) : std::nullopt;
     workers.push_back({.label = absl::StrCat(LabelOf(process, model), " (", process.id.pid, ")"),
-                       .copied = copied,
+                       .copied = InBytes(process.counts.copies, model.info.page_bytes),
                        .private_peak = process.peak_private_bytes});
   }
   return workers;
@@ -181,6 +182,13 @@ RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& fi
     if (!IsMember(process)) continue;
     of.ends_known &= !process.ended || process.exit;
     if (of.python_problem.empty()) of.python_problem = process.python_problem;
+  }
+  for (const ProcessModel& row : model.ended_aggregates) {
+    if (!row.is_worker()) continue;
+    of.workers_summed_up += row.stands_for;
+    of.workers_apart.push_back({.label = absl::StrCat("one of ", Plural(row.stands_for, "ended worker")),
+                                .copied = InBytes(row.most_copies, page_bytes),
+                                .private_peak = row.most_private_bytes});
   }
   const auto worker = absl::c_find_if(
       model.processes, [](const ProcessModel& process) { return process.is_worker() && !process.python.empty(); });

@@ -72,7 +72,9 @@ struct RunFigures {
   std::array<std::optional<double>, kCountOf<Figure>> figures;
   double shm_at_start = 0;   // bytes, whoever's
   bool shm_of_host = false;  // as RunInfo has it
+  // Of workers that are known as a sum only, one row with the most that one of them has.
   std::vector<MemberFigures> workers_apart, ranks_apart;
+  uint64_t workers_summed_up = 0;  // these: they are in no rank
   std::vector<LimitModel> limits;
   CopiedParts lines, types;
   CauseCounts causes = {};  // of the workers' copies

@@ -253,6 +253,19 @@ TEST_CASE("what no sample saw of a worker keeps no bound on the private memory o
         "105%:base: can't be decided: in run.json, the private memory of a worker was not seen");
 }
 
+TEST_CASE("workers that are known as a sum only keep no bound on each rank", "[budget]") {
+  RunFigures run = Recording(10 * kMiB);
+  run.ranks_apart = {{.label = "rank 0", .copied = 5 << 20, .private_peak = 6 << 20}};
+  const Budget kept = {.bounds = {Copied("20MiB", BoundScope::kRank)}};
+  CHECK(OutcomeOf(run, kept) == BoundOutcome::kKept);
+  run.workers_summed_up = 24'600;
+  CHECK(Check(run, kept, {}).results[0].sentence ==
+        "20MiB: can't be decided: the ranks of 24,600 ended workers are not known");
+  CHECK(OutcomeOf(run, {.bounds = {Copied("1MiB", BoundScope::kRank)}}) == BoundOutcome::kBroken);
+  CHECK(OutcomeOf(run, {.bounds = {Copied("20MiB", BoundScope::kWorker)}}) == BoundOutcome::kKept);
+  CHECK(OutcomeOf(run, {.bounds = {Copied("20MiB")}}) == BoundOutcome::kKept);
+}
+
 TEST_CASE("a baseline that can't be compared decides nothing", "[budget]") {
   const Budget budget = {.bounds = {Copied("105%:base")}};
   RunFigures base = Recording(20 * kMiB);

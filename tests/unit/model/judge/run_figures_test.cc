@@ -33,6 +33,28 @@ TEST_CASE("a rank has the private memory of its workers only if that of each is 
   CHECK(figures.ranks_apart[1].private_peak == std::nullopt);
 }
 
+TEST_CASE("of workers that are summed up, the most that one has is known, if it is known of each") {
+  const bool all_known = GENERATE(true, false);
+  Run run;
+  run.model.most_ended = 4;
+  Sample start = {.t = absl::Seconds(1), .events = {Started(0, -1)}}, end = {.t = absl::Seconds(2)};
+  for (int index = 1; index <= 9; ++index) {
+    start.events.push_back(Started(index, 0));
+    end.events.push_back(Exited(index, 0, end.t));
+    start.processes.push_back(all_known || index > 1 ? RowWithCopies(index, 256 * index)
+                                                     : ProcessSample{.index = index});
+  }
+  Append(start, &run);
+  Append(end, &run);
+  const RunFigures figures = FiguresOf("run.json", run, Judge(run), /*complete=*/true);
+  CHECK(figures.workers_summed_up == 5);
+  REQUIRE(figures.workers_apart.size() == 5);
+  CHECK(figures.workers_apart.back().label == "one of 5 ended workers");
+  CHECK(figures.workers_apart.back().copied == (all_known ? Count(5 << 20) : std::nullopt));
+  CHECK(figures.workers_apart.back().private_peak == (all_known ? Count(5 << 20) : std::nullopt));
+  CHECK(figures.SawAllPrivate() == all_known);
+}
+
 TEST_CASE("the private memory of a rank is what its workers had at one time, not the sum of their peaks") {
   Run run;
   const auto append = [&](int t, std::vector<Event> events, const std::map<int, uint64_t>& mib_of) {
