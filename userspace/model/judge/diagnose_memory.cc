@@ -3,6 +3,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "model/facts/bad_end.h"
 #include "model/facts/ended_aggregate.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
@@ -85,10 +86,10 @@ bool KeepsGrowing(const ProcessModel& process, const Facts& facts) { return Rise
 
 namespace {
 
-// A process that exited by itself long before all of its kind did, the first of which started at `first`, has given its
-// memory back: as a worker after each epoch.
+// A process that ended well long before all of its kind did, the first of which started at `first`, has given its
+// memory back: as a worker after each epoch, or at the end of `with Pool()`, which sends SIGTERM.
 bool GaveBack(const ProcessModel& process, absl::Duration first, const RunModel& model) {
-  return process.exit && !process.exit->signaled && LifeOf(process, model) < 0.6 * (model.t - first);
+  return process.exit && LifeOf(process, model) < 0.6 * (model.t - first) && !HasBadEnd(process, model);
 }
 
 absl::Duration FirstStartOfWorkers(const RunModel& model) {

@@ -330,6 +330,27 @@ TEST_CASE("memory: workers that end after each epoch give back what they took") 
   CHECK(DiagnosesOf(Recorded({epochs[0], epochs[2], epochs[3]}))[0].pids == std::vector<pid_t>{1003});
 }
 
+TEST_CASE("memory: workers that their parent ends give back what they took") {
+  std::vector<Worker> pools;
+  for (int pool = 0; pool < 4; ++pool)
+    pools.push_back({.new_mib = Line(0, 80), .start = 10 * pool, .end = 10 * pool + 10, .status = SIGTERM});
+  CHECK(IdsOf(Recorded(pools)) == Ids{"clean"});
+  // The last pool still runs: it alone grows.
+  std::vector<Worker> running = pools;
+  running[3].end = kSeconds + 10;
+  CHECK(DiagnosesOf(Recorded(running))[0].pids == std::vector<pid_t>{1004});
+  // SIGKILL is an end like any other only if the parent sent it (Process.kill(), loky).
+  for (Worker& worker : pools) worker.status = SIGKILL;
+  Run killed = Recorded(pools);
+  CHECK(DiagnosesOf(killed)[0].pids == std::vector<pid_t>{1001, 1002, 1003, 1004});
+  for (int index = 1; index <= 4; ++index) {
+    killed.model.processes[index].signals = {{.t = *killed.model.processes[index].ended,
+                                              .index = index,
+                                              .what = SignalSent{.signal = SIGKILL, .code = SI_USER, .sender = 1000}}};
+  }
+  CHECK(IdsOf(killed) == Ids{"clean"});
+}
+
 TEST_CASE("memory: the collector is to blame where it is off and memory grows") {
   const auto with = [](std::optional<bool> on, double mib, std::optional<bool> parent) {
     return Recorded({{.new_mib = Line(0, mib), .collector_on = on}}, {.collector_on = parent});
