@@ -1,5 +1,6 @@
 // The first sentence of a run in which memory is well: what there is all the same.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -178,14 +179,27 @@ std::string TargetText(const Facts& facts) {
   return alone ? absl::StrCat(" It is Python ", Printable(target->python), " without child processes.") : below;
 }
 
+// The most that processes which lived at one time had together, if each had `share(process)` all its life.
+template <typename Share>
+uint64_t MostTogether(const RunModel& model, const Share& share) {
+  std::map<absl::Duration, uint64_t> changes;  // modulo 2^64, as is their sum
+  for (const ProcessModel& process : model.processes) {
+    const uint64_t own = share(process);
+    changes[process.started] += own;
+    if (process.ended) changes[*process.ended] -= own;
+  }
+  uint64_t now = 0, most = 0;
+  for (const auto& [t, change] : changes) most = std::max(most, now += change);
+  return most;
+}
+
 // Shared memory that workers added and kept, beyond what /dev/shm took up more: an anonymous mapping, a memfd or System
 // V. It is nobody's private memory, so that no other figure has it.
 std::string SharedKept(const Facts& facts) {
-  uint64_t pages = 0;
-  for (const ProcessModel& process : facts.model.processes) {
-    if (process.is_worker())
-      pages += std::min(process.counts.shm_pages.value_or(0), process.proc.shmem_pages.value_or(0));
-  }
+  const uint64_t pages = MostTogether(facts.model, [](const ProcessModel& process) {
+    return process.is_worker() ? std::min(process.counts.shm_pages.value_or(0), process.proc.shmem_pages.value_or(0))
+                               : 0;
+  });
   const auto before =
       absl::c_find_if(facts.model.info.limits, [](const auto& limit) { return limit.kind == LimitKind::kShm; });
   const LimitModel* const most = LimitOf(facts.model, LimitKind::kShm);

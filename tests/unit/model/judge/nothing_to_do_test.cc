@@ -243,6 +243,12 @@ TEST_CASE("nothing to do: shared memory without a name that workers keep") {
   CHECK(absl::StartsWith(of(500, 50), well + " They added 100.0 MiB "));
   CHECK(of(500, 5) == well);  // as the batches of a DataLoader
   CHECK(of(5, 500) == well);  // others added it
+  // One worker after the other: there were never more than 50 MiB.
+  run.model.processes[1].ended = run.model.processes[2].started = absl::Seconds(1);
+  CHECK(of(50, 50) == well);
+  CHECK(absl::StartsWith(of(70, 70), well + " They added 70.0 MiB "));
+  run.model.processes[2].started = absl::ZeroDuration();
+  CHECK(absl::StartsWith(of(50, 50), well + " They added 100.0 MiB "));
   run.model.info.limits = {{LimitKind::kShm, "/dev/shm", uint64_t{1} << 30, 10 << 20}};
   run.model.limits = {{.now = run.model.info.limits[0], .peak = 100 << 20}};
   CHECK(of(50, 50) == well);  // it is in /dev/shm
