@@ -277,17 +277,16 @@ Diagnosis FileBacked(const Facts& facts) {
   }
   if (growers.empty()) return {};
   Diagnosis diagnosis = {.id = "file-backed", .confidence = 0.6, .harm = Harm::kNone};
-  const std::string growth = GrowthOfOthers(facts), own = OwnOfWorkers(facts);
-  const bool well = growth.empty() && own.empty() && !StillGrows(facts) && facts.findings.forecast.first_limit < 0 &&
-                    EndsSentence(facts.model, facts.findings).empty();
+  const std::string held = MuchHeld(facts);
+  const bool well = held.empty() && HoldLittle(facts) && !StillGrows(facts) &&
+                    facts.findings.forecast.first_limit < 0 && EndsSentence(facts.model, facts.findings).empty();
   diagnosis.summary = absl::StrCat(
       well ? "Nothing to do: what grows is the resident size" : "The resident size grows", ", by pages of mapped files",
       facts.native() ? "" : " (numpy.memmap, LMDB, Arrow, safetensors)", ": ",
       growers.size() == 1
           ? absl::StrCat(HumanBytes(growers[0].bytes), " in 1 process")
           : absl::StrCat("up to ", HumanBytes(MostOf(growers)), " in each of ", growers.size(), " processes"),
-      ". They are page cache, shared by all that map the file, and reclaimed when memory is needed: not a leak.",
-      own.empty() ? "" : " ", own, growth.empty() ? "" : " ", growth);
+      ". They are page cache, shared by all that map the file, and reclaimed when memory is needed: not a leak.", held);
   AddGrowers(std::move(growers), &diagnosis);
   diagnosis.advice = {
       "Judge by private memory or PSS instead of RSS; in a cgroup such pages count as usage, but the kernel reclaims "

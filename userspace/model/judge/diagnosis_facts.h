@@ -142,9 +142,11 @@ inline constexpr double kHalfFull = 0.5;
 std::string LimitAhead(const Facts& facts);
 // "Nothing to do: the workers share what they should.": of a run in which memory is well. nothing_to_do.cc
 std::string NothingToDo(const Facts& facts);
-// " Each of 8 workers had ...": what follows a bad end, where workers or a process that grew held much. "": otherwise.
-// nothing_to_do.cc
-std::string HeldAtTheEnd(const Facts& facts);
+// Whether there is nothing to do about what the workers copied and hold, if no finding is about it. nothing_to_do.cc
+bool HoldLittle(const Facts& facts);
+// " Each of 8 workers had ...": what follows a bad end, or a word on mapped files, where workers or a process that grew
+// held much. "": otherwise. nothing_to_do.cc
+std::string MuchHeld(const Facts& facts);
 // "Each of 8 workers had 3.0 GiB or more of new memory of its own, 24.0 GiB together; ...": where that is much, and
 // each has much of it, and all together more than `bytes`. "": otherwise. nothing_to_do.cc
 std::string OwnOfWorkers(const Facts& facts, uint64_t bytes = 0);

@@ -81,7 +81,7 @@ Headline HeadlineOf(const Run& run, const Findings& findings) {
   if (sentence.empty()) {
     sentence = unexplained.empty() && findings.all.copies_known ? NothingToDo(facts) : unexplained;
   } else if (unexplained.empty() && findings.all.copies_known) {
-    sentence += HeldAtTheEnd(facts);
+    sentence += MuchHeld(facts);
   }
   if (sentence.empty()) {
     sentence = run.model.target() == nullptr ? "Nothing was recorded."

@@ -250,10 +250,10 @@ std::string LeftRunning(const Facts& facts) {
                       " still running: `cowprof --attach ", first->id.pid, "` records what follows. ");
 }
 
-// Each of them less than a finding. "": it is not much together.
+// Each of them less than a finding. "": it is not much together, or another finding tells of copies.
 std::string ManyCopiedLittle(const Facts& facts) {
   const uint64_t copied = facts.model.workers_peak.copied_bytes;
-  if (copied < kManyBytes) return "";
+  if (copied < kManyBytes || !facts.pids.empty()) return "";
   return absl::StrCat("Each worker copied little, at most ", facts.Bytes(facts.most_of_one), ", but all together ",
                       HumanBytes(copied), ".");
 }
@@ -289,7 +289,12 @@ std::string OwnOfWorkers(const Facts& facts, uint64_t bytes) {
                       may_leak || IsOfFiles(held, facts) ? "" : HowToShare(held, facts));
 }
 
-std::string HeldAtTheEnd(const Facts& facts) {
+bool HoldLittle(const Facts& facts) {
+  return facts.model.workers_peak.copied_bytes < kManyBytes && SumOf(NewMemoryAtPeak(facts)) < kManyBytes &&
+         !StillRise(facts);
+}
+
+std::string MuchHeld(const Facts& facts) {
   std::string text;
   for (const std::string& held : {ManyCopiedLittle(facts), OwnOfWorkers(facts), GrowthOfOthers(facts)})
     absl::StrAppend(&text, held.empty() ? "" : " ", held);
@@ -313,7 +318,7 @@ std::string NothingToDo(const Facts& facts) {
   const std::string own = OwnOfWorkers(facts);
   std::string of_workers = ManyCopiedLittle(facts);
   if (of_workers.empty() && own.empty()) {
-    const bool little = well && !StillRise(facts) && SumOf(NewMemoryAtPeak(facts)) < kManyBytes;
+    const bool little = well && HoldLittle(facts);
     const absl::string_view method = InheritNothing(facts);
     of_workers = method.empty()
                      ? absl::StrCat(little ? "Nothing to do: the" : "The", " workers share what they should.")

@@ -433,6 +433,28 @@ TEST_CASE("memory: mapped files are no leak, and no private memory is a mapped f
   CHECK(absl::StartsWith(others.summary, "The resident size grows, by pages of mapped files"));
   CHECK(
       absl::StrContains(others.summary, " 4 of 5 workers had 100.0 MiB or more of new memory of their own, 400.0 MiB"));
+  // Nor beside workers that each copied or hold little, but all together much.
+  const auto words = [](size_t workers, const Worker& worker) {
+    const Run run = Recorded(std::vector<Worker>(workers, worker));
+    REQUIRE(IdsOf(run) == Ids{"file-backed"});
+    return HeadlineOf(run);
+  };
+  const Worker copies = {.file_mib = Line(8, 200), .copied_mib = Line(12, 12), .inherited_mib = 40};
+  CHECK(absl::StartsWith(words(20, copies), "Nothing to do: what grows is the resident size"));
+  CHECK(absl::StartsWith(words(24, copies), "The resident size grows, by pages of mapped files"));
+  CHECK(absl::EndsWith(words(24, copies),
+                       ": not a leak. Each worker copied little, at most 12.0 MiB, but all together 288.0 MiB."));
+  const Worker has_some = {.new_mib = [](double t) { return t < 0.1 ? 0 : 30; }, .file_mib = Line(8, 200)};
+  CHECK(absl::StartsWith(words(4, has_some), "Nothing to do: what grows is the resident size"));
+  CHECK(absl::StartsWith(words(12, has_some), "The resident size grows, by pages of mapped files"));
+  // Beside a finding on copies no worker is said to have copied little.
+  const Worker reads_much = {
+      .file_mib = Line(8, 800), .copied_mib = Line(100, 100), .inherited_mib = 200, .cause = Cause::kRefcount};
+  const std::vector<Diagnosis> beside_copies = DiagnosesOf(Recorded(std::vector<Worker>(4, reads_much)));
+  REQUIRE(beside_copies.size() == 2);
+  CHECK(beside_copies[0].id == "cow-refcount");
+  CHECK(absl::StartsWith(beside_copies[1].summary, "The resident size grows, by pages of mapped files"));
+  CHECK(absl::EndsWith(beside_copies[1].summary, ": not a leak."));
   const Worker grows = {.new_mib = Line(200, 230)};
   const std::vector<Diagnosis> beside_leak = DiagnosesOf(Recorded({{.file_mib = Line(8, 200)}, grows, grows}));
   REQUIRE(beside_leak.size() == 2);
