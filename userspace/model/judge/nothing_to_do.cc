@@ -179,38 +179,66 @@ std::string TargetText(const Facts& facts) {
   return alone ? absl::StrCat(" It is Python ", Printable(target->python), " without child processes.") : below;
 }
 
-// The most that processes which lived at one time had together, if each had `share(process)` all its life.
+// What processes that lived at one time had, and how many of them had any.
+struct Together {
+  uint64_t sum = 0, processes = 0;
+};
+
+// The most of that, if each process had `share(process)` all its life.
 template <typename Share>
-uint64_t MostTogether(const RunModel& model, const Share& share) {
-  std::map<absl::Duration, uint64_t> changes;  // modulo 2^64, as is their sum
+Together MostTogether(const RunModel& model, const Share& share) {
+  std::map<absl::Duration, Together> changes;  // modulo 2^64, as are their sums
   for (const ProcessModel& process : model.processes) {
     const uint64_t own = share(process);
-    changes[process.started] += own;
-    if (process.ended) changes[*process.ended] -= own;
+    if (own == 0) continue;
+    Together& start = changes[process.started];
+    start.sum += own;
+    ++start.processes;
+    if (!process.ended) continue;
+    Together& end = changes[*process.ended];
+    end.sum -= own;
+    --end.processes;
   }
-  uint64_t now = 0, most = 0;
-  for (const auto& [t, change] : changes) most = std::max(most, now += change);
+  Together now, most;
+  for (const auto& [t, change] : changes) {
+    now.sum += change.sum;
+    now.processes += change.processes;
+    if (now.sum > most.sum) most = now;
+  }
   return most;
 }
 
 // Shared memory that workers added and kept, beyond what /dev/shm took up more: an anonymous mapping, a memfd or System
 // V. It is nobody's private memory, so that no other figure has it.
 std::string SharedKept(const Facts& facts) {
-  const uint64_t pages = MostTogether(facts.model, [](const ProcessModel& process) {
+  const auto share = [](const ProcessModel& process) {
     return process.is_worker() ? std::min(process.counts.shm_pages.value_or(0), process.proc.shmem_pages.value_or(0))
                                : 0;
-  });
+  };
   const auto before =
       absl::c_find_if(facts.model.info.limits, [](const auto& limit) { return limit.kind == LimitKind::kShm; });
   const LimitModel* const most = LimitOf(facts.model, LimitKind::kShm);
   const uint64_t at_start = before == facts.model.info.limits.end() ? 0 : before->used;
   const uint64_t named = most == nullptr ? 0 : SaturatingSubtract(most->peak, at_start);
-  const uint64_t bytes = SaturatingSubtract(pages * facts.page_bytes, named);
+  const uint64_t bytes = SaturatingSubtract(MostTogether(facts.model, share).sum * facts.page_bytes, named);
   if (bytes < kMuchShared) return "";
   return absl::StrCat(
       " They added ", HumanBytes(bytes),
       " of shared memory that has no name in /dev/shm (MAP_SHARED without a file, memfd, System V, or a file on another "
       "tmpfs), and kept it.");
+}
+
+// What processes below the target hold where none is a worker. "": it is not much.
+std::string HeldBelow(const Facts& facts) {
+  const Together held = MostTogether(facts.model, [](const ProcessModel& process) {
+    const bool helps = process.role == Role::kHelper || process.role == Role::kForkserver;
+    const uint64_t bytes = process.index == 0 || helps ? 0 : process.peak_private_bytes.value_or(0);
+    return bytes > kNoiseBytes ? bytes : 0;
+  });
+  if (held.sum < kManyBytes) return "";
+  const bool alone = held.processes == 1;
+  return absl::StrCat(" ", held.processes, alone ? " process" : " processes", " that the target started had at most ",
+                      HumanBytes(held.sum), " of private memory", alone ? "." : " together, which they do not share.");
 }
 
 // Ranks that each have their data in memory of their own, where it was read how much that is in one of them. Whether
@@ -307,12 +335,15 @@ std::string NothingToDo(const Facts& facts) {
   const std::string of_ranks = HeldByRanks(facts);
   const bool well = !met && left.empty() && growth.empty() && of_ranks.empty() && !StillGrows(facts);
   if (!facts.HasWorkers()) {
+    const std::string held = HeldBelow(facts);
     const std::string no_worker =
         !growth.empty() ? absl::StrCat("No worker was forked. ", growth)
         : StillGrows(facts)
             ? "No worker was forked. New memory comes without an end in sight, but too little so far to call it a leak."
-            : absl::StrCat(well ? "Nothing to do: no" : "No", " worker was forked, and no lasting growth of the ",
-                           "process was seen in ", HumanDuration(facts.model.t), ".");
+            : absl::StrCat(well && held.empty() ? "Nothing to do: no" : "No",
+                           " worker was forked, and no lasting growth of ",
+                           facts.findings.all.processes > 1 ? "any" : "the", " process was seen in ",
+                           HumanDuration(facts.model.t), ".", held);
     return absl::StrCat(left, no_worker, TargetText(facts));
   }
   const std::string own = OwnOfWorkers(facts);

@@ -254,6 +254,31 @@ TEST_CASE("nothing to do: shared memory without a name that workers keep") {
   CHECK(of(50, 50) == well);  // it is in /dev/shm
 }
 
+TEST_CASE("nothing to do: not beside processes that are no workers and hold much") {
+  Run run = Recorded(4, 0);
+  run.estimates = {};
+  for (const int index : {1, 2, 3, 4}) run.model.processes[index].role = Role::kOther;
+  const auto holding = [&](uint64_t mib) {
+    for (const int index : {1, 2, 3, 4}) run.model.processes[index].peak_private_bytes = mib << 20;
+    return HeadlineOf(run);
+  };
+  const std::string none = " worker was forked, and no lasting growth of any process was seen in 3.0 s.";
+  CHECK(holding(60) == absl::StrCat("Nothing to do: no", none));
+  CHECK(holding(300) == absl::StrCat("No", none,
+                                     " 4 processes that the target started had at most 1.2 GiB of private memory "
+                                     "together, which they do not share."));
+  CHECK(IdsOf(run) == Ids{"clean"});
+  run.model.processes[4].role = Role::kHelper;
+  run.model.processes[3].peak_private_bytes = 10 << 20;  // noise
+  CHECK(absl::StartsWith(HeadlineOf(run), absl::StrCat("No", none, " 2 processes that the target started had ")));
+  // One after the other.
+  run.model.processes[1].ended = run.model.processes[2].started = absl::Seconds(1);
+  CHECK(HeadlineOf(run) ==
+        absl::StrCat("No", none, " 1 process that the target started had at most 300.0 MiB of private memory."));
+  for (const int index : {1, 2}) run.model.processes[index].peak_private_bytes = 200 << 20;
+  CHECK(HeadlineOf(run) == absl::StrCat("Nothing to do: no", none));
+}
+
 TEST_CASE("nothing to do: a target that puts itself into the background") {
   const std::string rest = " The workers share what they should.";
   const auto of = [](int status, const std::vector<Event>& more, absl::Duration t = absl::Seconds(4)) {
