@@ -88,9 +88,10 @@ std::string Facts::Workers() const {
 std::string Facts::WorkersInSum() const {
   const bool in_turn = model.most_living_workers > 0 && model.most_living_workers < findings.workers.processes;
   const uint64_t all = findings.workers.processes;
-  const bool some = !in_turn && !pids.empty() && pids.size() < all && copies_of_pids >= kNearlyAll * copies;
-  return absl::StrCat(in_turn ? ", summed over " : " in ",
-                      some ? absl::StrCat(pids.size(), " of ", Plural(all, "worker")) : Workers());
+  const bool together = !in_turn || !pids_in_turn;
+  const bool some = together && !pids.empty() && pids.size() < all && copies_of_pids >= kNearlyAll * copies;
+  if (some) return absl::StrCat(" in ", pids.size(), " of ", Plural(all, "worker"));
+  return absl::StrCat(in_turn ? ", summed over " : " in ", Workers());
 }
 
 absl::string_view PicklingMethodOf(const ProcessModel& process) {
@@ -151,6 +152,12 @@ uint64_t NoiseOf(const ProcessModel& process, uint64_t page_bytes) {
   return std::clamp(part, kNoiseBytes, kMostNoiseBytes);
 }
 
+uint64_t NotableCopies(const ProcessModel& process, uint64_t page_bytes) {
+  if (!HasInheritedMemory(process) || process.index < 0) return 0;
+  const uint64_t copies = Sum(*process.causes);
+  return copies * page_bytes > NoiseOf(process, page_bytes) ? copies : 0;
+}
+
 bool StillGrows(const Facts& facts) {
   const Forecast& forecast = facts.findings.forecast;
   return !forecast.ended && forecast.unbounded_bytes_per_second > 0;
@@ -167,17 +174,20 @@ bool HasInheritedMemory(const ProcessModel& process) {
   return process.is_worker() && process.causes && !spawned;
 }
 
-// Of what most workers run; without workers, or where it is not known of them, of the target. Native only if no process
-// is known to have Python: one that ends as it is looked at has none, either.
+// Of the workers that copied most or, where none copied more than noise, held most: findings are about these, not about
+// a larger number that did little. Without workers, or where it is not known of them, of the target. Native only if no
+// process is known to have Python: one that ends as it is looked at has none, either.
 Framework FrameworkOf(const RunModel& model) {
-  std::map<Framework, uint64_t> workers;
+  std::map<Framework, std::pair<uint64_t, uint64_t>> workers;  // pages that they copied, bytes that they held
   bool python = false;
   ForEachRow(model, [&](const ProcessModel& process) {
     python |= !process.python.empty() || !process.python_problem.empty();
-    if (process.persistent)  // all that recordings of old versions say
-      ++workers[Framework::kDataLoader];
-    else if (process.is_worker() && process.framework && *process.framework != Framework::kNative)
-      workers[*process.framework] += process.stands_for;
+    const bool known = process.is_worker() && process.framework && *process.framework != Framework::kNative;
+    if (!process.persistent && !known) return;
+    // `persistent` is all that recordings of old versions say.
+    auto& [copied, held] = workers[process.persistent ? Framework::kDataLoader : *process.framework];
+    copied += NotableCopies(process, model.info.page_bytes);
+    held += process.peak_private_bytes.value_or(0) + process.stands_for;  // their number, if nothing else is known
   });
   const auto most = std::max_element(workers.begin(), workers.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -188,8 +198,10 @@ Framework FrameworkOf(const RunModel& model) {
 }
 
 bool Trains(const RunModel& model) {
-  return FrameworkOf(model) == Framework::kDataLoader || HasRanks(model) || model.target_is_rank ||
-         JobOf(model).world_size.value_or(1) > 1;
+  const bool loads = absl::c_any_of(model.processes, [](const ProcessModel& process) {
+    return process.persistent || process.framework == Framework::kDataLoader;
+  });
+  return loads || HasRanks(model) || model.target_is_rank || JobOf(model).world_size.value_or(1) > 1;
 }
 
 // By the first process that has one: the target, unless that is a shell.
@@ -211,6 +223,7 @@ Facts FactsOf(const Run& run, const Findings& findings) {
   facts.has_ranks = HasRanks(run.model);
   facts.framework = findings.framework;
   size_t served = 0;
+  absl::Duration last_start = -absl::InfiniteDuration(), first_end = absl::InfiniteDuration();  // of `pids`
   ForEachRow(run.model, [&](const ProcessModel& process) {
     if (!HasInheritedMemory(process)) return;
     const uint64_t copies = Sum(*process.causes);
@@ -218,12 +231,15 @@ Facts FactsOf(const Run& run, const Findings& findings) {
     facts.copies += copies;
     if (process.index < 0) return;  // an aggregate
     facts.most_of_one = std::max(facts.most_of_one, copies);
-    if (copies * facts.page_bytes <= NoiseOf(process, facts.page_bytes)) return;
+    if (NotableCopies(process, facts.page_bytes) == 0) return;
     facts.pids.push_back(process.id.pid);
     facts.copies_of_pids += copies;
     served += process.duty.start == StartMethod::kForkserver;
+    last_start = std::max(last_start, process.started);
+    first_end = std::min(first_end, process.ended.value_or(absl::InfiniteDuration()));
   });
   facts.from_forkserver = 2 * served > facts.pids.size();
+  facts.pids_in_turn = last_start >= first_end;
   return facts;
 }
 

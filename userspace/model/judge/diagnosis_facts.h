@@ -34,9 +34,10 @@ struct Facts {
   CauseCounts causes = {};
   std::vector<pid_t> pids;                 // of workers that copied more than noise
   uint64_t copies_of_pids = 0;             // that these made
+  bool pids_in_turn = false;               // some of these ended before others started
   bool has_ranks = false;                  // a launcher started trainers
   bool from_forkserver = false;            // most of `pids` were forked by a forkserver, and have its memory
-  Framework framework = Framework::kFork;  // of most workers
+  Framework framework = Framework::kFork;  // FrameworkOf()
 
   uint64_t Of(Cause cause) const { return causes[static_cast<int>(cause)]; }
   std::string Bytes(uint64_t pages) const;
@@ -68,7 +69,7 @@ struct Facts {
   // "2 workers", "12 workers, 2 at a time"
   std::string Workers() const;
   // " in 2 workers", ", summed over 12 workers, 2 at a time": after bytes that all of them copied. " in 2 of 4
-  // workers": the others hardly copied anything.
+  // workers": these lived at one time, and the others hardly copied anything.
   std::string WorkersInSum() const;
 };
 Facts FactsOf(const Run& run, const Findings& findings);
@@ -102,6 +103,8 @@ uint64_t NeverSharedAtPeak(const RunModel& model, const ProcessModel& process);
 uint64_t BeforeAttachAtPeak(const RunModel& model, bool never_shared);
 // What this process may copy without anybody being blamed. Bytes.
 uint64_t NoiseOf(const ProcessModel& process, uint64_t page_bytes);
+// What a worker copied of what it inherited, if that is more than noise. Pages.
+uint64_t NotableCopies(const ProcessModel& process, uint64_t page_bytes);
 
 // What a process that forked this often may copy without anybody being blamed: each fork shares again what it always
 // writes, 0.5 MiB of a plain interpreter, 2 to 4 MiB of a torch trainer. Bytes.

@@ -51,7 +51,7 @@ struct Findings {
   Forecast forecast_told;            // what is said of `forecast` where a diagnosis may contradict it (HeedGrowth)
   PeakSplit peak;
   Headline headline;
-  Framework framework = Framework::kFork;  // of most workers; kFork: nothing else is known
+  Framework framework = Framework::kFork;  // FrameworkOf(); kFork: nothing else is known
   bool trains = false;                     // has a DataLoader, or ranks
   std::string verdict;  // the headline, and a few sentences: the workers' peak, the nearest limit, the forecast
 

@@ -521,7 +521,8 @@ TEST_CASE("headline: how many workers there were, and how many at a time") {
     return event;
   };
   Append({.t = absl::Seconds(1),
-          .events = {at(Exited(1), 300), at(Exited(2), 300), at(Started(3, 0), 300), at(Started(4, 0), 400)}},
+          .events = {at(Exited(1), 300), at(Exited(2), 300), at(Started(3, 0), 300), at(Started(4, 0), 400)},
+          .processes = {RowByCause(3, {{Cause::kRefcount, 10'000}}), RowByCause(4, {{Cause::kRefcount, 10'000}})}},
          &run);
   CHECK(absl::StrContains(HeadlineOf(run), "of the parent's memory, summed over 4 workers, 2 at a time."));
   // Three that live together between two samples, and are never seen alive.
@@ -530,6 +531,39 @@ TEST_CASE("headline: how many workers there were, and how many at a time") {
                      at(Started(7, 0), 1300), at(Exited(5), 1400), at(Exited(6), 1400), at(Exited(7), 1400)}},
          &run);
   CHECK(run.model.most_living_workers == 3);
+}
+
+TEST_CASE("headline: a pool that has ended gives its words and its number to nobody else's copies") {
+  // As datasets' map(num_proc=16), and then a DataLoader with 4 workers that copy `copies` pages each.
+  const auto of = [](uint64_t copies) {
+    Run run = With({}, std::vector<ByCause>(16, {{Cause::kRefcount, 500}}));
+    Sample loader = {.t = absl::Seconds(1)};
+    for (int index = 1; index <= 20; ++index) {
+      loader.events.push_back(index <= 16 ? Exited(index) : Started(index, 0));
+      loader.events.back().t = absl::Seconds(1);
+      if (index > 16) loader.processes.push_back(RowByCause(index, {{Cause::kRefcount, copies}}));
+    }
+    Append(loader, &run);
+    for (int index = 1; index <= 20; ++index)
+      run.model.processes[index].framework = index <= 16 ? Framework::kPool : Framework::kDataLoader;
+    return run;
+  };
+  const Run run = of(59'392);
+  REQUIRE(IdsOf(run) == Ids{"cow-refcount"});
+  CHECK(HeadlineOf(run) == "Reading Python objects duplicated 959.2 MiB of the trainer's memory in 4 of 20 workers.");
+  CHECK(absl::StrContains(TextOf(Find(run, "cow-refcount")), "With num_workers=0 nothing is copied"));
+  // Those that copied in turn are a sum.
+  Run in_turn = run;
+  for (const int index : {17, 18}) in_turn.model.processes[index].ended = absl::Seconds(2);
+  for (const int index : {19, 20}) in_turn.model.processes[index].started = absl::Seconds(2);
+  CHECK(absl::StrContains(HeadlineOf(in_turn), " of the trainer's memory, summed over 20 workers, 16 at a time."));
+  // Where none copied much, those that hold most; and the program trains all the same.
+  Run little = of(500);
+  for (ProcessModel& process : little.model.processes) process.peak_private_bytes = 1 << 20;
+  CHECK(Judge(little).framework == Framework::kPool);
+  CHECK(Judge(little).trains);
+  for (int index = 17; index <= 20; ++index) little.model.processes[index].peak_private_bytes = 1 << 30;
+  CHECK(Judge(little).framework == Framework::kDataLoader);
 }
 
 TEST_CASE("headline: a worker that ended badly is not passed over") {
