@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
 
 COUNTERS = ["faults", "kernel_faults", "write_protect_faults", "copies", "kernel_copies", "zero_upgrades", "zero_fill_pages",
             "file_copies", "shm_pages", "swap_ins", "cpu_ms"]
-LEVELS = ["file_pages", "shmem_pages", "swap_pages", "virtual_pages", "descriptors", "threads", "mappings"]
+LEVELS = ["file_pages", "shmem_pages", "swap_pages", "virtual_pages", "descriptors", "threads"]
 SWEEP_EVERY = 300   # ticks between two sweeps of a worker
 PLACE_WEIGHT = 16   # copies per sample of a copy site, about as recorded
 SATURATION = 3.0    # an epoch leaves exp(-3) = 5 % of the pages uncopied
@@ -59,7 +59,6 @@ class Recorded:
                 figures = dict(zip(self.columns, row))
                 if figures["anon_pages"] is None:
                     continue
-                figures["mappings"] = figures.get("mappings") or 0  # not known at first, nor in older recordings
                 rows[row[0]].append(figures)
                 causes[row[0]].append(told.get(row[0]) or (causes[row[0]][-1] if causes[row[0]] else [0] * self.causes))
         self.steps = {0: [], 1: []}  # of the target; of workers

@@ -104,7 +104,7 @@ class RandomRecording {
       }
       ProcFigures& proc = process->proc;
       for (Count* count : {&proc.anon_pages, &proc.file_pages, &proc.shmem_pages, &proc.swap_pages, &proc.virtual_pages,
-                           &proc.cpu_ms, &proc.descriptors, &proc.threads, &proc.mappings}) {
+                           &proc.cpu_ms, &proc.descriptors, &proc.threads}) {
         *count = MaybeNumber();
       }
     }
@@ -116,6 +116,7 @@ class RandomRecording {
     if (Chance(0.2)) process->collector_on = Chance(0.3) ? std::nullopt : std::optional<bool>(Chance(0.5));
     if (Chance(0.2)) process->persistent = Chance(0.3) ? std::nullopt : std::optional<bool>(Chance(0.5));
     if (Chance(0.2)) process->gup_copies = MaybeNumber();
+    if (Chance(0.2)) process->mappings = MaybeNumber();
     if (Chance(0.2)) process->loader = Chance(0.3) ? std::nullopt : std::optional(AnyLoader());
     if (process->persistent) process->framework = kAll<Framework>[process->index % kCountOf<Framework>];
     ProcessSample row = *process;

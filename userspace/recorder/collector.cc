@@ -193,7 +193,7 @@ void Collector::AddPull(const Pull& pull, Sample* sample) {
     if (serial == serials.end()) continue;
     row.counts = pull.counts.at(serial->second);
     if (const auto found = pull.mappings.find(serial->second); found != pull.mappings.end())
-      row.proc.mappings = found->second;
+      row.mappings = found->second;
   }
   pages_.AddSweeps(pull.sweeps, sample);
   pull_sweep_cost_ = pull.sweep_cost;
@@ -269,7 +269,7 @@ void Collector::NoteOnUnreadable(const TreeLook& look, const Sample& sample) {
 void Collector::AddLimits(const TreeLook& look, Sample* sample) {
   uint64_t most_mappings = 0;
   for (const ProcessSample& row : sample->processes)
-    most_mappings = std::max(most_mappings, row.proc.mappings.value_or(0));
+    most_mappings = std::max(most_mappings, row.mappings.value_or(0));
   const Holders holders = {.descriptors = PidWithMost(&ProcFigures::descriptors, look, *sample),
                            .address_space = PidWithMost(&ProcFigures::virtual_pages, look, *sample),
                            .mappings = most_mappings};

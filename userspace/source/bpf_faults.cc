@@ -52,6 +52,7 @@ FaultCounts CountsOf(const cowprof_counts& c, const BpfOptions& options) {
 // Between two deletions of the regions of ended processes; and what they may cost, of one CPU.
 constexpr absl::Duration kRoomEvery = absl::Seconds(5);
 constexpr double kRoomShare = 0.01;
+constexpr uint32_t kManyMappings = 5000;  // most processes have hundreds
 
 bool ByKernel(unsigned int shape) {
   return shape == COWPROF_SHAPE_KERNEL || shape == COWPROF_SHAPE_FREED_KERNEL || shape == COWPROF_SHAPE_UNSURE_KERNEL;
@@ -265,7 +266,7 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree(bool last) {
     const bool ended = state == RowState::kEnded;
     look.processes.push_back(FollowedOf(row, ended));
     pull.counts[row.serial] = CountsOf(row.counts, options_);
-    if (row.mappings > 0) pull.mappings[row.serial] = row.mappings;
+    if (row.mappings >= kManyMappings) pull.mappings[row.serial] = row.mappings;
     heaps_.Look(row, ended);
     if (ended) {
       bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.learned_images), &row.serial);

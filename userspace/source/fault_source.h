@@ -91,7 +91,7 @@ struct CopiedPage {
 // What was counted of the processes of a look.
 struct Pull {
   absl::flat_hash_map<uint32_t, FaultCounts> counts;  // by serial
-  absl::flat_hash_map<uint32_t, uint64_t> mappings;   // by serial; of those whose number is known
+  absl::flat_hash_map<uint32_t, uint64_t> mappings;   // by serial; of those that have many
   std::vector<CauseRow> causes;
   std::vector<CopiedPage> pages;      // since the last pull, where LogPages() is on; a page may be told twice
   Losses losses;                      // all but unreadable and records_dropped

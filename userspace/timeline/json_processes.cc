@@ -42,7 +42,6 @@ constexpr Column kColumns[] = {
     {"cpu_ms", nullptr, &ProcFigures::cpu_ms},
     {"descriptors", nullptr, &ProcFigures::descriptors},
     {"threads", nullptr, &ProcFigures::threads},
-    {"mappings", nullptr, &ProcFigures::mappings},
 };
 
 const Count& CellOf(const ProcessSample& process, const Column& column) {
@@ -261,11 +260,12 @@ std::optional<bool> DecodeFlag(const Row& row) {
 }  // namespace
 
 void EncodeProcesses(const Sample& sample, std::map<int, ProcessSample>* written, std::string* out) {
-  std::string causes, collectors, persistent, loaders, frameworks, gup;
+  std::string causes, collectors, persistent, loaders, frameworks, gup, mappings;
   {
     List rows("processes", out), cause_rows("causes", &causes), collector_rows("collectors", &collectors);
     List persistent_rows("persistent_workers", &persistent), loader_rows("loader_workers", &loaders);
     List framework_rows("frameworks", &frameworks), gup_rows("gup_copies", &gup);
+    List mapping_rows("mappings", &mappings);
     for (const ProcessSample& process : sample.processes) {
       ProcessSample& last = written->try_emplace(process.index, ProcessSample{.index = -1}).first->second;
       const bool same_causes = last.causes == process.causes || !process.causes;
@@ -276,12 +276,13 @@ void EncodeProcesses(const Sample& sample, std::map<int, ProcessSample>* written
       if (last.loader != process.loader) AppendLoaderWorker(process.index, process.loader, loader_rows.Next());
       if (last.framework != process.framework) AppendFramework(process.index, process.framework, framework_rows.Next());
       if (last.gup_copies != process.gup_copies) AppendCount(process.index, process.gup_copies, gup_rows.Next());
+      if (last.mappings != process.mappings) AppendCount(process.index, process.mappings, mapping_rows.Next());
       const bool same = last.index == process.index && last.counts == process.counts && last.proc == process.proc;
       last = process;
       if (!same) AppendRow(process, rows.Next());
     }
   }
-  absl::StrAppend(out, causes, collectors, persistent, loaders, frameworks, gup);
+  absl::StrAppend(out, causes, collectors, persistent, loaders, frameworks, gup, mappings);
   {
     List rows("rollups", out);
     for (const ProcessSample& process : sample.processes) {
@@ -335,6 +336,8 @@ void DecodeProcesses(const SampleRecord& record, std::vector<ProcessSample>* pro
                  [](const auto& row, ProcessSample* process) { process->framework = DecodeFramework(row); });
   ForEachProcess(record, "gup_copies", processes,
                  [](const auto& row, ProcessSample* process) { process->gup_copies = CountAt(row, 1); });
+  ForEachProcess(record, "mappings", processes,
+                 [](const auto& row, ProcessSample* process) { process->mappings = CountAt(row, 1); });
   ForEachProcess(record, "rollups", processes,
                  [](const auto& row, ProcessSample* process) { process->rollup = DecodeRollup(row); });
   ForEachProcess(record, "sweeps", processes,
@@ -349,6 +352,7 @@ Json NamesOfProcessColumns() {
   return {{"processes", columns},
           {"causes", causes},
           {"gup_copies", {"index", "pages"}},
+          {"mappings", {"index", "mappings"}},
           {"rollups", kRollupColumns},
           {"sweeps", kSweepColumns}};
 }

@@ -31,6 +31,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   if (sample.persistent) process->persistent = sample.persistent;
   if (sample.framework) process->framework = sample.framework;
   process->gup_copies = Or0(sample.gup_copies);
+  process->mappings = sample.mappings;
   if (const Count now = sample.proc.descriptors) {
     process->peak_descriptors = std::max(process->peak_descriptors, now);
     process->descriptor_rise.Append(t - process->started, process->proc.descriptors.value_or(*now), *now);

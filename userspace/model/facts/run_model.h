@@ -101,6 +101,7 @@ struct ProcessModel {
 
   FaultCounts counts;
   uint64_t gup_copies = 0;       // see ProcessSample
+  Count mappings;                // the same
   uint64_t copies_of_files = 0;  // of its copies, at least so many: see CopiesOfFiles
   std::optional<CauseCounts> causes;
   absl::btree_map<int, CopySiteCount> copy_sites;  // by copy site

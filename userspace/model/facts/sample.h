@@ -53,8 +53,7 @@ struct FaultCounts {
   }
 };
 
-// What /proc shows cheaply about one process (status, stat, statm, fd), and the kernel's count of its mappings, which
-// only probes read. Pages are of the host's page size.
+// What /proc shows cheaply about one process: status, stat, statm, fd. Pages are of the host's page size.
 struct ProcFigures {
   Count anon_pages;   // RssAnon: blind to copy-on-write, since a copy replaces one anonymous page by another
   Count file_pages;   // RssFile
@@ -64,7 +63,6 @@ struct ProcFigures {
   Count cpu_ms;       // user + system time
   Count descriptors;  // open file descriptors
   Count threads;
-  Count mappings;  // memory mappings (VMAs)
   bool operator==(const ProcFigures&) const = default;
 };
 
@@ -119,6 +117,7 @@ struct ProcessSample {
   std::optional<Framework> framework;  // that it runs under. Absent: none that is known, or not read
   // Of counts.kernel_copies, those without a page fault exception that a sweep found (recorder/gup_copies.h).
   Count gup_copies;
+  Count mappings;  // memory mappings (VMAs), if there are many and probes count them
   bool operator==(const ProcessSample&) const = default;
 };
 

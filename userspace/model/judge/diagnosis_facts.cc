@@ -52,7 +52,7 @@ const ProcessModel* HolderOf(const LimitSample& limit, const RunModel& model) {
   for (const ProcessModel& process : model.processes) {
     const ProcFigures& proc = process.proc;
     const Count& has = limit.kind == LimitKind::kDescriptors ? proc.descriptors
-                       : limit.kind == LimitKind::kMappings  ? proc.mappings
+                       : limit.kind == LimitKind::kMappings  ? process.mappings
                                                              : proc.virtual_pages;
     if (process.ended || !has) continue;
     const uint64_t used = limit.counts_bytes() ? *has * model.info.page_bytes : *has;

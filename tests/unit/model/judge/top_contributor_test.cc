@@ -110,7 +110,7 @@ TEST_CASE("descriptors, address space and mappings: the process that the limit i
   for (ProcessModel& process : model.processes) {
     process.proc.descriptors = 4 + 400 * process.index;
     process.proc.virtual_pages = 100 - process.index;
-    process.proc.mappings = 300 + 5000 * (process.index % 2);
+    process.mappings = 300 + 5000 * (process.index % 2);
   }
   model.limits = {{.now = {.kind = LimitKind::kDescriptors, .limit = 1024, .used = 410}},
                   {.now = {.kind = LimitKind::kAddressSpace, .limit = 1 << 20, .used = 99 * 4096}},
