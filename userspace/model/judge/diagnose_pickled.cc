@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "model/facts/roles.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/grower.h"
@@ -16,12 +17,16 @@
 namespace cowprof {
 namespace {
 
-// Returns the most that the program itself had: it has the original of what was pickled.
-uint64_t MostOfOthers(const RunModel& model) {
+constexpr int kMostAbove = 64;  // processes; a recording may have a circle
+
+// Returns the most that a process above this one had: who started it has the original of what was pickled. A forkserver
+// has not: it forks for another process.
+uint64_t MostAbove(const ProcessModel& process, const RunModel& model) {
   uint64_t most = 0;
-  for (const ProcessModel& process : model.processes) {
-    if (process.role != Role::kParent && process.role != Role::kOther) continue;
-    most = std::max(most, process.peak_private_bytes.value_or(0));
+  const ProcessModel* above = model.Find(process.parent);
+  for (int i = 0; i < kMostAbove && above != nullptr; ++i) {
+    if (above->role != Role::kForkserver) most = std::max(most, above->peak_private_bytes.value_or(0));
+    above = model.Find(above->parent);
   }
   return most;
 }
@@ -59,21 +64,24 @@ std::optional<uint64_t> PrivateFromTheStart(const ProcessModel& worker, const Fa
   return sizeable && !grew_later && !copied ? std::optional<uint64_t>(bytes) : std::nullopt;
 }
 
-// Workers whose start method pickled much to them: seen at their start, or with much of their own at the attach.
+// Workers and ranks whose start method pickled much to them: seen at their start, or with much of their own at the
+// attach.
 struct PickledWorkers {
   std::vector<Grower> seen, before_attach;
   absl::string_view method;
-  uint64_t most_of_others = 0;
+  uint64_t most_above = 0;
 };
 PickledWorkers PickledWorkersOf(const Facts& facts) {
-  PickledWorkers out = {.most_of_others = MostOfOthers(facts.model)};
+  PickledWorkers out;
   for (const ProcessModel& process : facts.model.processes) {
     const absl::string_view method = PicklingMethodOf(process);
     if (method.empty()) continue;
     const std::optional<uint64_t> seen = PrivateFromTheStart(process, facts);
     const std::optional<uint64_t> bytes = seen ? seen : OwnBeforeAttach(process, facts);
-    if (!bytes || 2 * out.most_of_others < *bytes) continue;
+    const uint64_t above = MostAbove(process, facts.model);
+    if (!bytes || 2 * above < *bytes) continue;
     out.method = method;
+    out.most_above = std::max(out.most_above, above);
     const char* const when = !seen                   ? " of its own at the attach, of at most "
                              : SplitByStack(process) ? " unpickled at its start, of at most "
                                                      : " of its own halfway through its life, of at most ";
@@ -94,48 +102,76 @@ uint64_t PickledAtPeak(const RunModel& model, uint64_t Pickled::*field) {
   return bytes;
 }
 
+// What they are: "worker", "rank" (torch.multiprocessing.spawn), or "process", if there are both.
+absl::string_view ReceiverOf(const std::vector<Grower>& growers) {
+  const auto is_rank = [](const Grower& grower) { return grower.process->role == Role::kRank; };
+  return absl::c_all_of(growers, is_rank) ? "rank" : absl::c_any_of(growers, is_rank) ? "process" : "worker";
+}
+
+bool IsInWorkersPeak(const Grower& grower) { return grower.process->is_worker(); }
+
+// Of those that the workers' peak leaves out, what as many had as lived at one time.
+uint64_t BesideWorkersPeak(const std::vector<Grower>& growers, const RunModel& model) {
+  uint64_t bytes = 0, ranks = 0;
+  for (const Grower& grower : growers) {
+    if (IsInWorkersPeak(grower)) continue;
+    bytes += grower.bytes;
+    ++ranks;
+  }
+  return ranks == 0 ? 0 : bytes / ranks * std::min(ranks, SlotsOf(model).ranks);
+}
+
 }  // namespace
 
 Diagnosis PrivateBySpawn(const Facts& facts) {
   PickledWorkers found = PickledWorkersOf(facts);
   std::vector<Grower>& growers = found.seen.empty() ? found.before_attach : found.seen;
   if (growers.empty()) return {};
-  const std::string each = absl::StrCat(HumanBytes(SumOf(growers) / growers.size()), " each");
+  const absl::string_view receiver = ReceiverOf(growers);
+  const bool workers = receiver == "worker";
+  const std::string receivers = absl::StrCat(receiver, receiver == "process" ? "es" : "s");
+  const std::string number =
+      growers.size() == 1 ? Plural(1, receiver) : absl::StrCat(HumanCount(growers.size()), " ", receivers);
+  const uint64_t mean = SumOf(growers) / growers.size(), most = MostOf(growers);
+  const std::string each =
+      absl::StrCat(most > mean + mean / 4 ? absl::StrCat("up to ", HumanBytes(most)) : HumanBytes(mean), " each");
   const bool by_stack = !found.seen.empty() && SplitByStack(*growers[0].process);
   Diagnosis diagnosis = {.id = "private-by-spawn", .confidence = found.seen.empty() ? 0.8 : 0.9};
   const uint64_t at_start = PickledAtPeak(facts.model, &Pickled::at_start);
-  diagnosis.bytes = at_start + BeforeAttachAtPeak(facts.model, /*never_shared=*/true);
+  diagnosis.bytes =
+      at_start + BeforeAttachAtPeak(facts.model, /*never_shared=*/true) + BesideWorkersPeak(growers, facts.model);
   diagnosis.summary =
       found.seen.empty()
           ? absl::StrCat("The ", found.method,
-                         " start method shares none of the program's memory: when cowprof attached, ",
-                         Plural(growers.size(), "worker"), " already had ", each,
-                         " of their own, pickled to them, imported or allocated")
-          : absl::StrCat("The ", found.method, " start method gave each worker its own copy of what was pickled",
+                         " start method shares none of the program's memory: when cowprof attached, ", number,
+                         " already had ", each, " of their own, pickled to them, imported or allocated")
+          : absl::StrCat("The ", found.method, " start method gave each ", receiver,
+                         " its own copy of what was pickled",
                          by_stack ? ": " : ", imported or allocated at its start: ", each, " in ",
-                         growers.size() == facts.findings.workers.processes ? facts.Workers()
-                                                                            : Plural(growers.size(), "worker"));
-  diagnosis.summary += ". This is not copy-on-write: there was no sharing to lose.";
-  diagnosis.evidence.push_back(absl::StrCat("start method ", found.method, "; the program itself had at most ",
-                                            HumanBytes(found.most_of_others)));
-  if (by_stack) diagnosis.saves = SavingOf(at_start);
+                         workers && growers.size() == facts.findings.workers.processes ? facts.Workers() : number);
+  // The workers of a rank may well share its memory.
+  absl::StrAppend(&diagnosis.summary, ". This is not copy-on-write: ",
+                  receiver == "rank" ? "ranks share none of the launcher's memory." : "there was no sharing to lose.");
+  diagnosis.evidence.push_back(
+      absl::StrCat("start method ", found.method, "; the program itself had at most ", HumanBytes(found.most_above)));
+  if (by_stack && absl::c_all_of(growers, IsInWorkersPeak)) diagnosis.saves = SavingOf(at_start);
   if (!found.seen.empty()) growers.insert(growers.end(), found.before_attach.begin(), found.before_attach.end());
   AddGrowers(std::move(growers), &diagnosis);
   const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
   if (seen && !seen->look.root.empty()) {
-    diagnosis.evidence.push_back(absl::StrCat("pickled, what each worker is sent takes ", SentText(seen->look), ": ",
-                                              Printable(seen->look.root)));
+    diagnosis.evidence.push_back(absl::StrCat("pickled, what each ", receiver, " is sent takes ", SentText(seen->look),
+                                              ": ", Printable(seen->look.root)));
   }
-  const bool of_multiprocessing = found.method != NameOf(StartMethod::kLoky) && !facts.has_ranks;
   diagnosis.advice = {
       absl::StrCat(
-          "Send the workers a path instead of ", seen && !seen->look.root.empty() ? SentText(seen->look) : "the data",
+          "Send the ", receivers, " a path instead of ",
+          seen && !seen->look.root.empty() ? SentText(seen->look) : "the data",
           ", and open it in each: all share one copy of numpy.memmap, Arrow or another mapped file. Or share the "
           "data: torch tensors with share_memory_(), ",
           SharedMemoryOfPython(facts.model), "."),
   };
   // joblib's loky and torch.multiprocessing.spawn have no other start method.
-  if (!of_multiprocessing) return diagnosis;
+  if (found.method == NameOf(StartMethod::kLoky) || !workers) return diagnosis;
   diagnosis.advice.push_back(
       absl::StrCat("The fork start method shares what the parent has (multiprocessing.get_context('fork')",
                    facts.dataloader() ? "; with DataLoader, multiprocessing_context='fork'" : "",

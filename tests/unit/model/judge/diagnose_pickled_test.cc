@@ -71,7 +71,100 @@ void AddLine(Run* run) {
   run->model.processes[2].copy_sites[0] = {2, 0, copies, copies, copies};
 }
 
+// A process below the target, by its parent's index. `unpickled_mib` of what it has came as it was spawned, by the
+// stacks of its first touches.
+struct Below {
+  int parent = 0;
+  Role role = Role::kWorker;
+  uint64_t private_mib = 0, unpickled_mib = 0;
+};
+
+Run Launched(uint64_t target_mib, const std::vector<Below>& below) {
+  Run run;
+  Sample sample = {.events = {Started(0, -1)}, .processes = {RowByCause(0, {})}};
+  sample.new_frames = {{"/usr/lib/python3.14/multiprocessing/spawn.py", "_main", 130}};
+  sample.new_growth_sites = {{.frames = {0}}};
+  for (size_t i = 0; i < below.size(); ++i) {
+    const int index = static_cast<int>(i) + 1;
+    sample.events.push_back(Started(index, below[i].parent));
+    sample.processes.push_back(RowByCause(index, {}));
+    sample.processes.back().counts.zero_fill_pages = below[i].private_mib * kMiB;
+    if (below[i].unpickled_mib > 0) sample.growth.push_back({index, 0, below[i].unpickled_mib * kMiB, 1});
+  }
+  Append(sample, &run);
+  run.model.processes[0].peak_private_bytes = target_mib << 20;
+  WorkersPeak peak;
+  for (size_t i = 0; i < below.size(); ++i) {
+    ProcessModel& process = run.model.processes[i + 1];
+    process.role = below[i].role;
+    process.peak_private_bytes = below[i].private_mib << 20;
+    process.execed = below[i].unpickled_mib > 0;
+    if (process.execed) process.duty.start = StartMethod::kSpawn;
+    if (!process.is_worker()) continue;
+    peak.bytes += *process.peak_private_bytes;
+    peak.fresh_bytes.emplace_back(process.index, *process.peak_private_bytes);
+  }
+  run.model.workers_peak = peak;
+  return run;
+}
+
 }  // namespace
+
+TEST_CASE("pickled: below a launcher it is the rank that has the original, not the launcher") {
+  const auto below = [](uint64_t rank_mib) {
+    const Below rank = {.role = Role::kRank, .private_mib = rank_mib};
+    const auto worker = [](int parent) { return Below{.parent = parent, .private_mib = 2048, .unpickled_mib = 2048}; };
+    return Launched(100, {rank, rank, worker(1), worker(1), worker(2), worker(2)});
+  };
+  const Run run = below(3072);
+  REQUIRE(IdsOf(run) == Ids{"private-by-spawn"});
+  const Diagnosis found = DiagnosesOf(run)[0];
+  CHECK(found.summary ==
+        "The spawn start method gave each worker its own copy of what was pickled: 2.0 GiB each in 2 ranks of 2 "
+        "workers each. This is not copy-on-write: there was no sharing to lose.");
+  CHECK(absl::StrContains(TextOf(found), "the program itself had at most 3.0 GiB"));
+  CHECK(absl::StrContains(TextOf(found), "multiprocessing.get_context('fork')"));
+  CHECK(found.bytes == uint64_t{8} << 30);
+  CHECK(found.saves == SavingOf(uint64_t{8} << 30));
+  // Near miss: nobody above the workers ever had half as much, though another process has.
+  Run small = below(500);
+  CHECK(IdsOf(small) == Ids{"clean"});
+  small.model.processes[2].role = Role::kOther;
+  small.model.processes[2].peak_private_bytes = uint64_t{3} << 30;
+  for (const int index : {5, 6}) small.model.processes[index].parent = 1;
+  CHECK(IdsOf(small) == Ids{"clean"});
+}
+
+TEST_CASE("pickled: ranks are not called workers, and their own workers may share what they have") {
+  const Below rank = {.role = Role::kRank, .private_mib = 600, .unpickled_mib = 500};
+  const Run run = Launched(600, {rank, rank, {.parent = 1, .private_mib = 20}, {.parent = 2, .private_mib = 20}});
+  REQUIRE(IdsOf(run) == Ids{"private-by-spawn"});
+  const Diagnosis found = DiagnosesOf(run)[0];
+  CHECK(found.summary ==
+        "The spawn start method gave each rank its own copy of what was pickled: 500.0 MiB each in 2 ranks. This is "
+        "not copy-on-write: ranks share none of the launcher's memory.");
+  REQUIRE(found.advice.size() == 1);
+  CHECK(absl::StartsWith(found.advice[0], "Send the ranks a path"));
+  CHECK(found.pids == std::vector<pid_t>{1001, 1002});
+  CHECK(found.bytes == 1000 << 20);
+  CHECK(!found.saves);
+  // One of them spawns a worker, too.
+  const Run both = Launched(600, {rank, {.parent = 1, .private_mib = 500, .unpickled_mib = 500}});
+  REQUIRE(IdsOf(both) == Ids{"private-by-spawn"});
+  CHECK(absl::StrContains(HeadlineOf(both),
+                          "gave each process its own copy of what was pickled: 500.0 MiB each in 2 "
+                          "processes."));
+  CHECK(DiagnosesOf(both)[0].bytes == 1000 << 20);
+}
+
+TEST_CASE("pickled: a mean that no worker has is not said to be each one's") {
+  const auto headline = [](uint64_t other_mib) {
+    return HeadlineOf(Launched(
+        2048, {{.private_mib = 1100, .unpickled_mib = 1024}, {.private_mib = other_mib, .unpickled_mib = other_mib}}));
+  };
+  CHECK(absl::StrContains(headline(40), ": up to 1.0 GiB each in 2 workers."));
+  CHECK(absl::StrContains(headline(1000), ": 1012.0 MiB each in 2 workers."));
+}
 
 TEST_CASE("late attach: what a spawned worker has was never shared, and that is said first") {
   const StartMethod start = GENERATE(StartMethod::kSpawn, StartMethod::kLoky, StartMethod::kForkserver);
