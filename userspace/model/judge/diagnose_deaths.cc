@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "model/facts/bad_end.h"
@@ -110,7 +111,31 @@ std::string AdviceOnNewMemory(const ProcessModel& process, uint64_t bytes, const
                       ". If it rises from item to item, look for a cache or a list that only grows.");
 }
 
-// What helps depends on what the memory was: shared memory, inherited pages, copied as they were read, pages of files,
+// Whether there is a finding on what workers copied.
+bool CopiesAreTold(const Facts& facts) {
+  for (const auto diagnose : {CowRefcount, TorchRefcount, CowGcHeader, CowData, AllocatorReuse})
+    if (!diagnose(facts).id.empty()) return true;
+  return false;
+}
+
+// Columns have no reference counts and no cached hashes. Against other causes the finding on them says what helps.
+std::string AdviceOnCopies(const ProcessModel& process, const Facts& facts) {
+  const std::string copies = "Most of the growth is copies of what the parent holds";
+  const CauseCounts causes = process.causes.value_or(CauseCounts{});
+  const auto mostly = [&](std::initializer_list<Cause> some) { return 2 * CopiesBy(some, causes) > Sum(causes); };
+  if (!facts.native() && mostly({Cause::kRefcount, Cause::kHash})) {
+    return absl::StrCat(copies, ": keep that in columns (numpy arrays, Arrow tables, tensors) instead of objects.",
+                        CopiesAreTold(facts) ? " The findings on copies say which." : "");
+  }
+  const Diagnosis found = mostly({Cause::kNativeRefcount})         ? TorchRefcount(facts)
+                          : mostly({Cause::kGcHeader})             ? CowGcHeader(facts)
+                          : mostly({Cause::kData, Cause::kKernel}) ? CowData(facts)
+                                                                   : Diagnosis{};
+  if (!found.advice.empty()) return absl::StrCat(copies, ". ", found.advice[0]);
+  return absl::StrCat(copies, ".", CopiesAreTold(facts) ? " The findings on copies say why." : "");
+}
+
+// What helps depends on what the memory was: shared memory, inherited pages and why they were copied, pages of files,
 // or other new memory of the top contributor.
 std::vector<std::string> AdviceAgainst(const OomKill& kill, const Facts& facts) {
   const RunModel& model = facts.model;
@@ -149,11 +174,7 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const Facts& facts) 
         "Most of the growth is pages of files that it maps privately and writes to. Where no write is meant, map the "
         "file for reading (mode=\"r\").");
   } else if (copied) {
-    advice.push_back(
-        framework == Framework::kNative
-            ? "Most of the growth is copies of what the parent holds. The findings on copies say why."
-            : "Most of the growth is copies of what the parent holds: keep that in columns (numpy arrays, Arrow tables, "
-              "tensors) instead of objects. The findings on copies say which.");
+    advice.push_back(AdviceOnCopies(top_contributor, facts));
   } else {
     advice.push_back(AdviceOnNewMemory(top_contributor, kill.top_contributor_bytes, facts));
   }

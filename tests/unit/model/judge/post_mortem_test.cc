@@ -266,6 +266,31 @@ TEST_CASE("post-mortem: the OOM killer in a cgroup, and what it took") {
   CHECK(absl::StrContains(First(story).advice[0], "columns"));
 }
 
+TEST_CASE("post-mortem: the advice against copies is for their cause") {
+  const auto first_advice = [](Cause cause, uint64_t mib = 40) {
+    Story story(1);
+    const auto copied = [cause](uint64_t pages, uint64_t anon) { return Row{pages, 0, anon, cause}; };
+    story.Add({}, {{0, 0, 30'000}, copied(0, 30'000)});
+    story.Add({}, {{0, 0, 30'000}, copied(mib / 2 * kPagesOfMiB, 30'000)});
+    story.Add({Victim(1, Cgroup(mib * kMiB)), Exited(1, SIGKILL)}, {{0, 0, 30'000}, copied(mib * kPagesOfMiB, 0)});
+    return First(story).advice[0];
+  };
+  const std::string copies = "Most of the growth is copies of what the parent holds";
+  for (const Cause cause : {Cause::kRefcount, Cause::kHash})
+    CHECK(absl::StartsWith(first_advice(cause), copies + ": keep that in columns"));
+  CHECK(absl::EndsWith(first_advice(Cause::kRefcount), " The findings on copies say which."));
+  CHECK(absl::StartsWith(first_advice(Cause::kGcHeader), copies + ". Call gc.collect() and then gc.freeze() in the"));
+  for (const Cause cause : {Cause::kData, Cause::kKernel})
+    CHECK(absl::StartsWith(first_advice(cause), copies + ". If one result serves all workers, write to shared memory"));
+  CHECK(absl::StartsWith(first_advice(Cause::kNativeRefcount), copies + ". Keep one tensor for all items"));
+  CHECK(first_advice(Cause::kMallocReuse) == copies + ". The findings on copies say why.");
+  // No finding is about these.
+  CHECK(first_advice(Cause::kFree) == copies + ".");
+  CHECK(first_advice(Cause::kUnknown) == copies + ".");
+  CHECK(first_advice(Cause::kGcHeader, 12) == copies + ".");
+  CHECK(absl::EndsWith(first_advice(Cause::kRefcount, 12), " instead of objects."));
+}
+
 TEST_CASE("post-mortem: new memory that was freed again does not count as growth") {
   Story story(1);
   const uint64_t copied = 40 * kPagesOfMiB;
