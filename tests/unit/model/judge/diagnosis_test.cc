@@ -280,6 +280,52 @@ TEST_CASE("diagnosis: a parent that copies, at the borders") {
   CHECK(!Find(renewed, "parent-unshare").saves);
 }
 
+TEST_CASE("diagnosis: of a parent whose collector copies, the advice is against that") {
+  Run run = With({{Cause::kGcHeader, 25'600}}, {{}});
+  const Diagnosis found = Find(run, "parent-unshare");
+  REQUIRE(found.advice.size() == 1);
+  CHECK(absl::StartsWith(found.advice[0], "Call gc.collect() and then gc.freeze() before the workers are forked"));
+  CHECK(absl::StrContains(found.advice[0], "gc.unfreeze()"));
+  run.model.processes[0].python = "3.6.15";
+  const std::string old = Find(run, "parent-unshare").advice[0];
+  CHECK(absl::StrContains(old, "gc.disable() while they live"));
+  CHECK_FALSE(absl::StrContains(old, "freeze"));
+  // Near miss: the collector did less than half of it.
+  const Run writes = With({{Cause::kGcHeader, 10'000}, {Cause::kData, 15'600}}, {{}});
+  CHECK_FALSE(absl::StrContains(TextOf(Find(writes, "parent-unshare")), "gc."));
+}
+
+TEST_CASE("diagnosis: what a parent copied beside one set of workers after another is not one amount") {
+  const ByCause reads = {{Cause::kRefcount, 20'480}};
+  constexpr uint64_t kEach = 19'200;  // pages: 75 MiB for each set
+  Run run = With({{Cause::kGcHeader, kEach}}, {reads, reads});
+  const auto at = [](Event event, absl::Duration t) {
+    event.t = t;
+    return event;
+  };
+  for (int set = 1; set < 20; ++set) {
+    const absl::Duration t = absl::Seconds(set), forked = t - absl::Milliseconds(400);
+    const int first = 2 * set + 1;
+    Append({.t = t,
+            .events = {Exited(first - 2, 0, t - absl::Milliseconds(500)),
+                       Exited(first - 1, 0, t - absl::Milliseconds(500)), at(Started(first, 0), forked),
+                       at(Started(first + 1, 0), forked)},
+            .processes = {RowByCause(0, {{Cause::kGcHeader, (set + 1) * kEach}}), RowByCause(first, reads),
+                          RowByCause(first + 1, reads)}},
+           &run);
+  }
+  CHECK(IdsOf(run) == Ids{"cow-refcount", "parent-unshare"});
+  const Diagnosis found = Find(run, "parent-unshare");
+  CHECK(absl::StartsWith(found.summary,
+                         "The parent itself duplicated 1.5 GiB, summed over 40 workers, 2 at a time: it runs its "
+                         "cycle collector"));
+  CHECK(found.bytes == 75 << 20);
+  CHECK(!found.saves);
+  // The first of several ranks, as Lightning starts them, has only a part of the workers.
+  run.model.target_is_rank = true;
+  CHECK(absl::StrContains(Find(run, "parent-unshare").summary, " 1.5 GiB, summed over all its workers: "));
+}
+
 TEST_CASE("diagnosis: a parent that takes pages over does not copy") {
   Run run = With({{Cause::kRefcount, 300}}, {{}});
   run.model.processes[0].counts.write_protect_faults = 1'000'000;

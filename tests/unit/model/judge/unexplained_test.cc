@@ -185,8 +185,14 @@ TEST_CASE("parent: what it does with memory that it shares") {
       ": it keeps reading objects that its worker still shares, which writes their reference counts."));
   CHECK(absl::StrContains(of(Cause::kFree),
                           ": it released objects that it shared with its workers, which first writes to them."));
+  CHECK(absl::StrContains(
+      of(Cause::kGcHeader),
+      ": it runs its cycle collector, which writes to the headers of objects that its worker still shares."));
   // It has not gone on.
   CHECK(absl::StrContains(of(Cause::kData, 0), ": it wrote to memory that its worker still shared."));
+  CHECK(absl::StrContains(
+      of(Cause::kGcHeader, 0),
+      ": it ran its cycle collector, which wrote to the headers of objects that its worker still shared."));
   // What was copied to be released takes no memory in the end.
   const Run freed = Recorded({{Cause::kFree, kCopies}}, {});
   CHECK(DiagnosesOf(freed)[0].bytes < kCopies * 4096);
