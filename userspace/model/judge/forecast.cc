@@ -327,8 +327,7 @@ Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs) {
   forecast.workers_known = workers.private_known;
   forecast.reached_bytes = model.workers_peak.bytes;
   forecast.forked = SumOf(model, /*living_only=*/false, /*workers_only=*/true).processes > 0;
-  if (model.target() != nullptr && !forecast.ended)
-    forecast.next_worker_bytes = model.target()->proc.anon_pages.value_or(0) * model.info.page_bytes;
+  if (!forecast.ended) forecast.next_worker_bytes = NextWorkerBytes(model);
   if (forecast.ended) {
     Conclude(model, inputs, &forecast);
   } else {

@@ -47,7 +47,7 @@ struct Forecast {
   // Bytes, of all living processes together; the ceiling is what they own plus all that they could still copy.
   uint64_t private_bytes = 0, still_shared_bytes = 0, ceiling_bytes = 0;
   uint64_t workers_bytes = 0;      // private to the living workers
-  uint64_t next_worker_bytes = 0;  // what one more worker, forked now, could copy of the target at most
+  uint64_t next_worker_bytes = 0;  // what one more worker, forked now, could copy at most
   bool forked = false;             // a worker was seen
   uint64_t living_workers = 0;
   bool grows = false;                     // a finding saw growth that the trends of the forecast miss (HeedGrowth)

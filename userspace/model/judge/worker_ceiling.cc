@@ -1,6 +1,9 @@
 #include "model/judge/worker_ceiling.h"
 
+#include <algorithm>
+
 #include "absl/numeric/int128.h"
+#include "model/facts/ended_aggregate.h"
 
 namespace cowprof {
 namespace {
@@ -24,6 +27,20 @@ WorkerCeiling CeilingOfWorkers(uint64_t workers, uint64_t parent_anonymous_bytes
     ceiling.limits.push_back({limit, used, OutlookOf(used, *limit.limit)});
   }
   return ceiling;
+}
+
+uint64_t NextWorkerBytes(const RunModel& model) {
+  uint64_t of_python = 0, of_others = 0;  // pages
+  ForEachLately(model, [&](const ProcessModel& process) {
+    const bool forks = process.role == Role::kParent || process.role == Role::kRank || process.role == Role::kOther;
+    if (process.ended || !forks) return;
+    // Beside Python, a shell or a database does not fork its workers.
+    const bool is_python = !process.python.empty() || !process.python_problem.empty();
+    uint64_t& most = is_python ? of_python : of_others;
+    most = std::max(most, process.proc.anon_pages.value_or(0));
+  });
+  const uint64_t pages = of_python > 0 ? of_python : of_others;
+  return Saturated(absl::uint128(pages) * model.info.page_bytes);
 }
 
 }  // namespace cowprof

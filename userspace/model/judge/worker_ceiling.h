@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/facts/run_model.h"
 #include "model/facts/sample.h"
 #include "model/judge/forecast.h"
 
@@ -27,6 +28,10 @@ struct WorkerCeiling {
 // times the anonymous memory of the parent. Pages of files and of shared memory are never copied by reading.
 WorkerCeiling CeilingOfWorkers(uint64_t workers, uint64_t parent_anonymous_bytes,
                                const std::vector<LimitSample>& limits);
+
+// What one more worker, forked now, could copy at most: all that the largest process has which may fork it. That need
+// not be the target: a launcher or a shell forks none. Bytes.
+uint64_t NextWorkerBytes(const RunModel& model);
 
 }  // namespace cowprof
 

@@ -375,6 +375,34 @@ void RunCommand(int, int* next, Sample* sample) {
 
 }  // namespace
 
+TEST_CASE("what the next worker can cost is the memory of the program that may fork it, not of its launcher") {
+  Story story;
+  Forecast forecast;
+  for (int i = 0; i < 12; ++i) {
+    // The target, such as a shell, has 2 MiB; a trainer 200, and another program 800.
+    Sample sample = {.processes = {Row(0, 0, 512), Row(1, 0, 51'200), Row(2, 0, 204'800)}};
+    if (i == 0) sample.events = {Forked(0, /*target=*/true), Forked(1), Ran(1, "python3"), Forked(2), Ran(2, "java")};
+    forecast = story.Add(std::move(sample));
+  }
+  CHECK(forecast.sentence == "no worker yet: each can cost up to 800.0 MiB");
+  const auto bytes = [&story] { return ForecastOf(story.run).next_worker_bytes; };
+  std::vector<ProcessModel>& processes = story.run.model.processes;
+  processes[1].python = "3.11.2";
+  CHECK(bytes() == 200 * kMiB);
+  processes[0].python = "3.11.2";  // torchrun
+  CHECK(bytes() == 200 * kMiB);
+  processes[1].role = Role::kRank;
+  CHECK(bytes() == 200 * kMiB);
+  // These fork nothing of that, or have ended.
+  for (const Role role : {Role::kHelper, Role::kForkserver, Role::kWorker}) {
+    processes[1].role = role;
+    CHECK(bytes() == 2 * kMiB);
+  }
+  processes[1].role = Role::kRank;
+  processes[1].ended = story.t;
+  CHECK(bytes() == 2 * kMiB);
+}
+
 TEST_CASE("the second generation of workers is known from the first") {
   const bool swings = GENERATE(false, true);  // the target takes 42 MiB in each epoch, and gives them back
   const std::vector<Forecast> forecasts = Epochs(6, 640, [&](int tick) { return swings ? 2 * (tick % 21) : 0; });
