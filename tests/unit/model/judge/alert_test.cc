@@ -723,7 +723,7 @@ TEST_CASE("what may be committed is nobody's in particular, mappings are one pro
   alert.kind = LimitKind::kMappings;
   alert.index = 1;
   alert.cause = "mappings";
-  CHECK(absl::EndsWith(text(), "500 of 1000 used, +10/s; worker 0 grows most: memory mappings"));
+  CHECK(absl::EndsWith(text(), "500 of 1,000 used, +10/s; worker 0 grows most: memory mappings"));
   CHECK(absl::StartsWith(AlertAdvice(alert, model), "unmap files"));
   model.processes[1].framework = Framework::kDataLoader;
   CHECK(absl::StrContains(AlertAdvice(alert, model), "file_system sharing"));
