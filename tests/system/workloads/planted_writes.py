@@ -126,28 +126,28 @@ def set_in_lists(data, at, line):
         yield id(old), "refcount", "float", line
 
 
-@scenario(items=60000)
+@scenario(items=300000)
 def last_items(items):
     """Behind the last item of a list's array is the next block, often a float."""
     data = [small_list(i) for i in range(items)]
     return Plan(set_last, data, set_in_lists(data, 3, "set_last"))
 
 
-@scenario(items=60000)
+@scenario(items=300000)
 def first_items(items):
     """The first word of a list's array is the address of a float in the same pool."""
     data = [small_list(i) for i in range(items)]
     return Plan(set_first, data, set_in_lists(data, 0, "set_first"))
 
 
-@scenario(items=120000)
+@scenario(items=600000, since=(3, 10))
 def far_slots(items):
-    """Objects that lie across a page boundary: the block begins with the collector's links, to an object of the same pool."""
+    """Objects that lie across a page boundary, as in pools of 16 KiB: the block begins with the collector's links, to an object of the same pool."""
     data = [Slots() for _ in range(items)]
     for item in data:
         item.h = None
     writes = (write for item in data
-              for write in ((id(item), "refcount", "Slots", "set_attribute"), (id(item) + 72, "data", None, "set_attribute")))
+              for write in ((id(item), "refcount", "Slots", "set_attribute"), (id(item) + 72, "data", "Slots", "set_attribute")))
     return Plan(set_attribute, data, writes)
 
 
