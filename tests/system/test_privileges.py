@@ -133,6 +133,30 @@ def test_capabilities_of_the_file(tool, start_target):
         recording.path.unlink()
 
 
+@pytest.mark.parametrize("capabilities", [PROBES, OTHERS], ids=["own", "others"])
+def test_with_capabilities_of_the_file_the_program_runs_as_without(capabilities, tool):
+    """The C library has removed variables from cowprof's environment, and cowprof could find programs that its user may not see."""
+    names = ",".join(f"cap_{name}" for name in sorted(capabilities))
+    done = subprocess.run(["setcap", f"{names}+ep", tool], capture_output=True, text=True, check=False)
+    needs("file capabilities", done.returncode == 0, done.stderr)
+
+    def run(program, **variables):
+        words = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", tool, "--quiet", "--output", "out.json", "--", program]
+        return subprocess.run(words, capture_output=True, text=True, timeout=harness.DEADLINE, check=False, cwd=tool.parent,
+                              env={**os.environ, **variables})
+
+    result = run("/usr/bin/env", LD_LIBRARY_PATH="/opt/lib", TMPDIR="/scratch", SLURM_JOB_ID="77")
+    assert result.returncode == 0, result.stderr
+    for variable in "LD_LIBRARY_PATH=/opt/lib", "TMPDIR=/scratch", "SLURM_JOB_ID=77":
+        assert result.stdout.splitlines().count(variable) == 1, result.stdout
+    hidden = tool.parent / "hidden"
+    hidden.mkdir(mode=0o700)
+    shutil.copy("/usr/bin/true", hidden / "true")
+    for name in "true", "none":
+        result = run(hidden / name)
+        assert result.returncode == 126 and "Permission denied" in result.stderr, result
+
+
 @pytest.mark.parametrize("missing", sorted(PROBES))
 def test_without_a_capability_that_the_probes_need(missing, tool, start_target):
     """cowprof uses a lesser rung or refuses and names the capability; doctor agrees."""

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -23,8 +24,10 @@
 namespace cowprof {
 namespace {
 
+bool GainedRightsByExec() { return getauxval(AT_SECURE) != 0; }
+
 // Makes only calls that are safe between fork and exec.
-[[noreturn]] void RunHeld(int go, int failure, char* const* words, const sigset_t& signals) {
+[[noreturn]] void RunHeld(int go, int failure, char* const* words, char* const* variables, const sigset_t& signals) {
   char byte = 0;
   ssize_t got;
   while ((got = read(go, &byte, 1)) < 0 && errno == EINTR) {
@@ -33,7 +36,9 @@ namespace {
   // Where Yama lets only ancestors read memory (ptrace_scope 1), the recorder's own processes may, too.
   prctl(PR_SET_PTRACER, getppid(), 0, 0, 0);
   sigprocmask(SIG_SETMASK, &signals, nullptr);
-  execvp(words[0], words);
+  // Capabilities of cowprof's file must not find a program that its user may not see. The exec drops them anyway.
+  if (GainedRightsByExec()) static_cast<void>(SetEffective(0));
+  execvpe(words[0], words, variables);
   const int error = errno;
   static_cast<void>(!write(failure, &error, sizeof(error)));
   _exit(error == ENOENT ? 127 : 126);
@@ -152,13 +157,28 @@ absl::Status CheckProgram(const std::string& name) {
   int error = ENOENT;
   for (const absl::string_view folder : absl::StrSplit(is_path ? "" : path, ':')) {
     const std::string file = is_path ? name : absl::StrCat(folder.empty() ? "." : folder, "/", name);
-    if (faccessat(AT_FDCWD, file.c_str(), X_OK, AT_EACCESS) == 0) return absl::OkStatus();
+    // Without AT_EACCESS the capabilities of cowprof's file do not count.
+    if (faccessat(AT_FDCWD, file.c_str(), X_OK, GainedRightsByExec() ? 0 : AT_EACCESS) == 0) return absl::OkStatus();
     if (errno == EACCES)
       error = EACCES;
     else if (is_path && errno != ENOENT)
       return absl::OkStatus();
   }
   return absl::ErrnoToStatus(error, absl::StrCat("start ", name));
+}
+
+std::vector<char*> RemovedVariables() {
+  std::vector<char*> removed;
+  // /proc/self/environ may only be read by root, of a process that gained rights.
+  const absl::StatusOr<std::string> text = ReadSmallFile("/proc/self/stat");
+  const absl::StatusOr<ProcStat> stat = text.ok() ? ParseStat(*text) : text.status();
+  if (!stat.ok()) return removed;
+  char* const end = reinterpret_cast<char*>(stat->environment_end);
+  for (char* at = reinterpret_cast<char*>(stat->environment_start); at < end; at += strlen(at) + 1) {
+    const std::string name(at, strcspn(at, "="));
+    if (!name.empty() && getenv(name.c_str()) == nullptr) removed.push_back(at);
+  }
+  return removed;
 }
 
 absl::StatusOr<HeldProgram> HeldProgram::Start(const std::vector<std::string>& words,
@@ -171,11 +191,15 @@ absl::StatusOr<HeldProgram> HeldProgram::Start(const std::vector<std::string>& w
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
+  std::vector<char*> variables;
+  if (GainedRightsByExec()) variables = RemovedVariables();
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+  variables.push_back(nullptr);
   const pid_t pid = fork();
   if (pid < 0) return absl::ErrnoToStatus(errno, absl::StrCat("fork to start ", words[0]));
   if (pid == 0) {
     close(go_write.fd());  // otherwise the program would keep its own pipe open
-    RunHeld(go_read.fd(), failure_write.fd(), arguments.data(), inherited_signals);
+    RunHeld(go_read.fd(), failure_write.fd(), arguments.data(), variables.data(), inherited_signals);
   }
   return HeldProgram(pid, std::move(go_write), std::move(failure_read), words[0]);
 }

@@ -28,8 +28,14 @@ std::string NoteOnPages(const ProcFs& proc, pid_t pid);
 // not mean that it will succeed. With this, a wrong name is reported before anything is made for the recording.
 absl::Status CheckProgram(const std::string& name);
 
+// What this process was started with and no longer has in its environment, as "NAME=VALUE". If an exec gives rights, as
+// by capabilities of cowprof's file, the C library removes LD_PRELOAD, LD_LIBRARY_PATH, TMPDIR and others before
+// main().
+std::vector<char*> RemovedVariables();
+
 // A program that was forked and waits before its exec, so that probes can be attached first. Inherits streams,
-// environment, working directory and signal dispositions.
+// environment, working directory and signal dispositions. Has no capabilities of cowprof's file, and the environment
+// that the caller gave cowprof.
 class HeldProgram {
  public:
   // Forks. `inherited_signals`: the signal mask that the program starts with.

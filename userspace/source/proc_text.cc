@@ -155,6 +155,8 @@ absl::StatusOr<ProcStat> ParseStat(absl::string_view text) {
   for (size_t n = 24; n <= 52; ++n) {
     const absl::string_view word = TakeWord(&text);
     if (n == 28) ParseNumber(word, &stat.stack_start);
+    if (n == 50) ParseNumber(word, &stat.environment_start);
+    if (n == 51) ParseNumber(word, &stat.environment_end);
     if (n == 52) ParseNumber(word, &stat.exit_status);
   }
   return stat;

@@ -28,7 +28,8 @@ struct ProcStat {
   uint64_t faults = 0;  // page faults of all threads, minor and major, since the fork
   // Only shown to those who may read its memory; otherwise 0.
   uint64_t stack_start = 0;
-  int exit_status = 0;  // of a zombie, as wait(2) reports it
+  uint64_t environment_start = 0, environment_end = 0;  // what it was started with
+  int exit_status = 0;                                  // of a zombie, as wait(2) reports it
 
   uint64_t start_ns() const { return start_ticks * kNsPerTick; }
   // PF_* of include/linux/sched.h.

@@ -8,9 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -37,6 +39,21 @@ TEST_CASE("a program that can't be started is told by its name and PATH") {
   CHECK(CheckProgram(root + "/plain/tool").code() == absl::StatusCode::kPermissionDenied);
   CHECK(CheckProgram("./typo").code() == absl::StatusCode::kNotFound);
   CHECK(CheckProgram(root + "/good/tool/below").ok());  // another error: the exec says which
+  REQUIRE(setenv("PATH", path.c_str(), 1) == 0);
+}
+
+// As the C library does where cowprof's file has capabilities: tests/system/test_privileges.py runs that.
+TEST_CASE("live: a variable that was removed since this process started is found, and only then") {
+  const std::string path = getenv("PATH");
+  const auto removed = [&] {
+    const std::vector<char*> found = RemovedVariables();
+    return std::count(found.begin(), found.end(), "PATH=" + path);
+  };
+  CHECK(removed() == 0);
+  unsetenv("PATH");
+  CHECK(removed() == 1);
+  setenv("PATH", "another", 1);
+  CHECK(removed() == 0);
   REQUIRE(setenv("PATH", path.c_str(), 1) == 0);
 }
 
