@@ -1,11 +1,13 @@
 // The table, and which of its capabilities are effective.
 #include "recorder/capability_facts.h"
 
-#include <algorithm>
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "posix/rights.h"
 #include "source/namespaces.h"
 #include "source/rights_remedy.h"
@@ -29,12 +31,23 @@ constexpr struct {
      "it may be late for what it should record"},
 };
 
+// What the kernel accepts for it: bpf_capable(), perfmon_capable(), generic_permission(). Of CAP_DAC_OVERRIDE only root
+// makes use: see WithWhatRootLacks().
+CapabilitySet AnyOf(int number) {
+  if (number == kCapBpf || number == kCapPerfmon) return SetOf({number, CAP_SYS_ADMIN});
+  if (number == CAP_DAC_READ_SEARCH && geteuid() == 0) return SetOf({number, CAP_DAC_OVERRIDE});
+  return SetOf({number});
+}
+
+// docs/privileges.md says what each is for: these are seldom worth their power.
+bool IsWorthAsking(absl::string_view name) { return name != "CAP_SYS_ADMIN" && name != "CAP_IPC_LOCK"; }
+
 }  // namespace
 
 std::vector<CapabilityFact> ReadCapabilityFacts() {
   const CapabilitySet held = HasHostUsers() ? EffectiveCapabilities() : 0;
   std::vector<CapabilityFact> facts;
-  for (const auto& row : kTable) facts.push_back({row.name, row.gives, row.without, (held & SetOf({row.number})) != 0});
+  for (const auto& row : kTable) facts.push_back({row.name, row.gives, row.without, (held & AnyOf(row.number)) != 0});
   return facts;
 }
 
@@ -44,16 +57,15 @@ std::string CapabilityText(const std::vector<CapabilityFact>& facts) {
     absl::StrAppendFormat(&out, "  %-20s %-8s %s%s%s\n", fact.name, fact.held ? "held" : "missing", fact.gives,
                           fact.held ? "" : "; without: ", fact.held ? "" : fact.without);
   }
-  if (std::all_of(facts.begin(), facts.end(), [](const CapabilityFact& fact) { return fact.held; })) return out;
   std::vector<std::string> missing;
   for (const CapabilityFact& fact : facts) {
-    if (!fact.held) missing.push_back(fact.name);
+    if (!fact.held && IsWorthAsking(fact.name)) missing.push_back(fact.name);
   }
+  if (missing.empty()) return out;
   const Caller caller = ReadCaller();
   absl::StrAppend(&out, "      do:  ", RightsRemedy(caller, missing), "\n");
   if (caller.root || !caller.host_users || caller.container != Container::kNone) return out;
   std::error_code ignored;
-  // docs/privileges.md says what each is for; the last two are seldom worth their power.
   return absl::StrCat(out, "      or:  sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep ",
                       ShellQuoted(std::filesystem::read_symlink("/proc/self/exe", ignored).string()), "\n",
                       "           (who may run that file may then read every process: docs/privileges.md)\n");

@@ -10,7 +10,7 @@ namespace cowprof {
 
 struct CapabilityFact {
   const char *name, *gives, *without;
-  bool held = false;  // and effective on the host, which those of another user namespace are not
+  bool held = false;  // or another that gives the same; effective on the host, not in another user namespace only
 };
 std::vector<CapabilityFact> ReadCapabilityFacts();
 
