@@ -5,11 +5,21 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <optional>
+#include <string>
 
-#include "posix/rights.h"
+#include "posix/users.h"
 
 namespace cowprof {
+
+std::vector<gid_t> GroupsOfInvokingUser(const UserIds& user) {
+  const char* const name = getenv("SUDO_USER");
+  std::ifstream file("/etc/group");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  return GroupsIn(text, name == nullptr ? "" : name, user.gid);
+}
 
 AsInvokingUser::AsInvokingUser() {
   const std::optional<UserIds> user = InvokedBySudo();
@@ -17,7 +27,8 @@ AsInvokingUser::AsInvokingUser() {
   // Groups first: once root is given up they can no longer be changed.
   groups_.resize(std::max(getgroups(0, nullptr), 0));
   groups_.resize(std::max(getgroups(static_cast<int>(groups_.size()), groups_.data()), 0));
-  active_ = setgroups(1, &user->gid) == 0 && setegid(user->gid) == 0 && seteuid(user->uid) == 0;
+  const std::vector<gid_t> theirs = GroupsOfInvokingUser(*user);
+  active_ = setgroups(theirs.size(), theirs.data()) == 0 && setegid(user->gid) == 0 && seteuid(user->uid) == 0;
 }
 
 AsInvokingUser::~AsInvokingUser() {

@@ -6,9 +6,14 @@
 
 #include <vector>
 
+#include "posix/rights.h"
+
 namespace cowprof {
 
-// For as long as it lives. Does nothing unless this process became root by sudo.
+// Their main group and those that /etc/group gives them, but not those of a directory service (LDAP).
+std::vector<gid_t> GroupsOfInvokingUser(const UserIds& user);
+
+// For as long as it lives, with these groups. Does nothing unless this process became root by sudo.
 class AsInvokingUser {
  public:
   AsInvokingUser();

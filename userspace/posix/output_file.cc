@@ -21,9 +21,9 @@ namespace {
 absl::Status PathError(int error, absl::string_view attempted, const std::string& path, const OutputStyle& style) {
   const absl::Status status = absl::ErrnoToStatus(error, absl::StrCat(attempted, " ", path));
   if (!absl::IsPermissionDenied(status) || geteuid() == getuid()) return status;
-  return absl::PermissionDeniedError(absl::StrCat(status.message(), " to user ", geteuid(),
-                                                  ", who called sudo; name a file that they may write with ",
-                                                  style.flag));
+  return absl::PermissionDeniedError(absl::StrCat(
+      status.message(), " to user ", geteuid(),
+      ", who called sudo, with the groups that /etc/group gives them; name another file with ", style.flag));
 }
 
 // A name in an open folder, so that renaming a folder above it has no effect.

@@ -35,9 +35,9 @@ void DropBoundingSet(CapabilitySet but = 0) {
 }
 
 // Returns what could not be done, or "".
-std::string BecomeUser(const UserIds& user) {
+std::string BecomeUser(const UserIds& user, absl::Span<const gid_t> groups) {
   if (geteuid() != 0 || user.uid == 0) return "";
-  if (setgroups(0, nullptr) == 0 && setresgid(user.gid, user.gid, user.gid) == 0 &&
+  if (setgroups(groups.size(), groups.data()) == 0 && setresgid(user.gid, user.gid, user.gid) == 0 &&
       setresuid(user.uid, user.uid, user.uid) == 0)
     return "";
   // In a user namespace that maps no other user (EINVAL) or may not set groups (EPERM), "root" has no special rights.
@@ -112,11 +112,11 @@ absl::Status KeepCapabilities(CapabilitySet set) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> GiveUpRights(const UserIds& user, CapabilitySet kept) {
+absl::StatusOr<std::string> GiveUpRights(const UserIds& user, CapabilitySet kept, absl::Span<const gid_t> groups) {
   DropBoundingSet();
   // Otherwise setresuid() away from 0 clears the permitted set too; it always clears the effective one.
   prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0);
-  std::string note = BecomeUser(user);
+  std::string note = BecomeUser(user, groups);
   if (absl::Status status = KeepCapabilities(kept); !status.ok()) return status;
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return StepError("give up new privileges (no_new_privs)");
   return note;

@@ -55,9 +55,9 @@ absl::Status LimitCapabilities(CapabilitySet set);
 // Keeps those in `set`, effective, and drops all others for good; an exec inherits none.
 absl::Status KeepCapabilities(CapabilitySet set);
 
-// Becomes `user` without supplementary groups, keeps the capabilities in `kept` and sets no_new_privs. The status names
-// the step that failed. The text, if any, names a step that this host does not support and that the others cover.
-absl::StatusOr<std::string> GiveUpRights(const UserIds& user, CapabilitySet kept);
+// Becomes `user` with these supplementary groups, keeps the capabilities in `kept` and sets no_new_privs. The status
+// names the step that failed. The text, if any, names a step that this host does not support and that the others cover.
+absl::StatusOr<std::string> GiveUpRights(const UserIds& user, CapabilitySet kept, absl::Span<const gid_t> groups = {});
 
 // A seccomp filter: a list of allowed system calls; `otherwise` (SCMP_ACT_...) is what happens at any other.
 class CallFilter {

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -14,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "fixture_tree.h"
 #include "json_schema.h"
+#include "other_groups.h"
 #include "skip.h"
 
 namespace cowprof {
@@ -237,6 +239,39 @@ TEST_CASE("under sudo a file belongs to the invoking user and is created with th
   }
   CHECK(ReadWhole(root + "/root.json") == "root's");
   CHECK(Create(root + "/new", false).ok());
+}
+
+// As a folder of a lab's team.
+TEST_CASE("under sudo a folder that the user may write through a group is written") {
+  if (LacksRoot()) return;
+  const bool replace = GENERATE(false, true);
+  FixtureTree tree;
+  const std::string root = tree.root(), file = root + "/team/a";
+  REQUIRE(chmod(root.c_str(), 0755) == 0);
+  std::filesystem::create_directory(root + "/team");
+  REQUIRE(chown((root + "/team").c_str(), 0, 4999) == 0);
+  REQUIRE(chmod((root + "/team").c_str(), 0770) == 0);
+  tree.Write("/group", "team:x:4999:somebody\n");
+  const pid_t pid = fork();
+  if (pid == 0) {
+    if (!TakeForGroups(root + "/group")) _exit(1);
+    const int groups = getgroups(0, nullptr);
+    const SudoBy user("4321", "1234");
+    setenv("SUDO_USER", "another", 1);
+    const absl::Status refused = Create(file, replace);
+    if (!absl::EndsWith(refused.message(),
+                        "Permission denied to user 4321, who called sudo, with the groups that "
+                        "/etc/group gives them; name another file with --output"))
+      _exit(2);
+    setenv("SUDO_USER", "somebody", 1);
+    _exit(Create(file, replace).ok() && getgroups(0, nullptr) == groups ? 0 : 3);
+  }
+  int status = 0;
+  REQUIRE(waitpid(pid, &status, 0) == pid);
+  REQUIRE(WIFEXITED(status));
+  if (Lacks("mount namespaces", WEXITSTATUS(status) != 1, "unshare() or mount() fails")) return;
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(StatOf(file).st_uid == 4321);
 }
 
 TEST_CASE("an invalid sudo environment is ignored") {

@@ -20,6 +20,7 @@
 #include "absl/time/time.h"
 #include "model/format.h"
 #include "posix/clock.h"
+#include "posix/invoking_user.h"
 #include "posix/keep_only.h"
 #include "posix/rights.h"
 #include "posix/users.h"
@@ -77,12 +78,11 @@ void SetVariablesOf(uid_t user, const char* sudo_user) {
 void BecomeInvokingUser() {
   const std::optional<UserIds> user = InvokedBySudo();
   if (!user) return;
-  const char* name = getenv("SUDO_USER");
-  if (name == nullptr) name = "";
-  const std::vector<gid_t> groups = GroupsIn(Contents("/etc/group"), name, user->gid);
+  const std::vector<gid_t> groups = GroupsOfInvokingUser(*user);
   static_cast<void>(setgroups(groups.size(), groups.data()));
+  const char* const name = getenv("SUDO_USER");
   if (setresgid(user->gid, user->gid, user->gid) == 0 && setresuid(user->uid, user->uid, user->uid) == 0)
-    SetVariablesOf(user->uid, name);
+    SetVariablesOf(user->uid, name == nullptr ? "" : name);
 }
 
 // Runs in the process from its fork to its end.

@@ -15,11 +15,13 @@
 #include <cstring>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "posix/clock.h"
+#include "posix/invoking_user.h"
 #include "posix/keep_only.h"
 #include "posix/output_file.h"
 #include "posix/rights.h"
@@ -58,14 +60,14 @@ absl::Status FilterSystemCalls() {
   return filter.Load();
 }
 
-// As the user who called sudo, if one did; root stays root, whose files it replaces, with the one capability that
-// writing to another user's folder takes.
+// As the user who called sudo, if one did, with their groups; root stays root, whose files it replaces, with the one
+// capability that writing to another user's folder takes.
 absl::Status GiveUpMost() {
   const std::optional<UserIds> caller = InvokedBySudo();
   const UserIds user = caller.value_or(UserIds{geteuid(), getegid()});
-  const bool root = user.uid == 0;
-  if (absl::StatusOr<std::string> note = GiveUpRights(user, root ? SetOf({CAP_DAC_OVERRIDE}) : 0); !note.ok())
-    return note.status();
+  const CapabilitySet kept = user.uid == 0 ? SetOf({CAP_DAC_OVERRIDE}) : 0;
+  const std::vector<gid_t> groups = caller ? GroupsOfInvokingUser(*caller) : std::vector<gid_t>();
+  if (absl::StatusOr<std::string> note = GiveUpRights(user, kept, groups); !note.ok()) return note.status();
 #ifndef __SANITIZE_ADDRESS__  // its leak check forks and traces
   return FilterSystemCalls();
 #else

@@ -3,15 +3,19 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "absl/strings/match.h"
 #include "fixture_tree.h"
+#include "other_groups.h"
+#include "skip.h"
 
 namespace cowprof {
 namespace {
@@ -64,6 +68,32 @@ TEST_CASE("metrics file: links, folders and what does not exist are refused at t
     CHECK_FALSE(absl::StrContains(status.message(), "--output"));
   }
   CHECK(Contents(tree.root() + "/other") == "mine");
+}
+
+TEST_CASE("metrics file: under sudo in a folder that the user may write through a group") {
+  if (LacksRoot()) return;
+  FixtureTree tree;
+  const std::string root = tree.root(), team = root + "/team";
+  REQUIRE(chmod(root.c_str(), 0755) == 0);
+  REQUIRE(mkdir(team.c_str(), 0770) == 0);
+  REQUIRE(chown(team.c_str(), 0, 4999) == 0);
+  REQUIRE(chmod(team.c_str(), 0770) == 0);
+  tree.Write("/group", "team:x:4999:somebody\n");
+  const pid_t pid = fork();
+  if (pid == 0) {
+    if (!TakeForGroups(root + "/group")) _exit(1);
+    setenv("SUDO_UID", "4321", 1);
+    setenv("SUDO_GID", "1234", 1);
+    setenv("SUDO_USER", "somebody", 1);
+    auto file = MetricsFile::Start();
+    _exit(file.ok() && (*file)->Open(team + "/cowprof.prom", "1").ok() ? 0 : 2);
+  }
+  int status = 0;
+  REQUIRE(waitpid(pid, &status, 0) == pid);
+  REQUIRE(WIFEXITED(status));
+  if (Lacks("mount namespaces", WEXITSTATUS(status) != 1, "unshare() or mount() fails")) return;
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(Contents(team + "/cowprof.prom") == "1");
 }
 
 TEST_CASE("metrics file: a failure later is said once, and writing goes on when it can") {
