@@ -1,4 +1,11 @@
 """`cowprof doctor`: which rung is usable, why the others are not, and the remedy for each, as text and as JSON."""
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
 import harness
 import truth
 
@@ -64,3 +71,38 @@ def test_doctor_leaves_nothing_behind():
     before = truth.living_kernel_objects()
     doctor()
     harness.wait_until(lambda: not truth.living_kernel_objects() - before, "programs, maps and links to be freed", 5, 0.05)
+
+
+def holds_probes(pid):
+    links = []
+    for link in (Path("/proc") / str(pid) / "fd").iterdir():
+        try:
+            links.append(os.readlink(link))
+        except FileNotFoundError:
+            pass
+    return any("bpf" in link for link in links)
+
+
+@pytest.mark.parametrize("reaped", [True, False], ids=["gone", "zombie"])
+def test_a_process_that_ends_meanwhile_gets_no_verdict(reaped):
+    """A job script would take "at most 0 B each ... safe" for a yes."""
+    target = subprocess.Popen(["sleep", "600"])
+    looking = subprocess.Popen([harness.COWPROF, "doctor", str(target.pid), "--workers", "8"], text=True, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    try:
+        harness.wait_until(lambda: holds_probes(looking.pid), "doctor to load its probes", 30, 0.002)
+        looking.send_signal(signal.SIGSTOP)
+        target.kill()
+        if reaped:
+            target.wait()
+        else:
+            os.waitid(os.P_PID, target.pid, os.WEXITED | os.WNOWAIT)
+        looking.send_signal(signal.SIGCONT)
+        stdout, stderr = looking.communicate(timeout=harness.DEADLINE)
+    finally:
+        looking.kill()
+        looking.wait()
+        target.kill()
+        target.wait()
+    assert (looking.returncode, stdout) == (4, ""), (stdout, stderr)
+    assert stderr == f"cowprof: process {target.pid} ended while it was looked at\n"

@@ -1,6 +1,7 @@
 // `cowprof doctor [--json] [PID]`: what this host and that process allow, with a remedy for whatever is missing. Really
 // loads the probes, then unloads them. Owns the keys of cowprof.doctor/1.
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -97,10 +98,13 @@ std::string PythonText(const PythonFacts& python) {
 
 // ---- Future workers ----
 
-WorkerCeiling ReadWorkerCeiling(const Options& options, const std::vector<LimitSample>& limits) {
+// nullopt: the process has no memory any more.
+std::optional<WorkerCeiling> ReadWorkerCeiling(const Options& options, const std::vector<LimitSample>& limits) {
+  if (options.workers == 0) return WorkerCeiling{};
   const absl::StatusOr<std::string> status = ProcFs().ReadFile(options.pid, "status");
-  const uint64_t bytes = status.ok() ? ParseStatus(*status).anon_bytes.value_or(0) : 0;
-  return CeilingOfWorkers(options.workers, bytes, limits);
+  const Count bytes = status.ok() ? ParseStatus(*status).anon_bytes : std::nullopt;
+  if (!bytes) return std::nullopt;
+  return CeilingOfWorkers(options.workers, *bytes, limits);
 }
 
 Json WorkersJson(const WorkerCeiling& ceiling) {
@@ -245,11 +249,18 @@ std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, 
   return out;
 }
 
+// nullopt: there is no such process, or it is exiting.
+Count StartTicks(pid_t pid) {
+  const absl::StatusOr<ProcStat> stat = ProcFs().ReadStat(pid);
+  return stat.ok() && !stat->is_exiting() ? Count(stat->start_ticks) : std::nullopt;
+}
+
 }  // namespace
 
 int Doctor(const Options& options) {
   if (absl::Status known = CheckWithout(options.without); !known.ok()) return Fail(kUsage, known.message());
   if (absl::Status status = CheckProc(); !status.ok()) return Fail(kHostCannot, status.message());
+  const Count start_ticks = StartTicks(options.pid);
   if (options.pid != 0) {
     if (absl::Status status = CheckTarget(ProcFs(), options.pid); !status.ok())
       return Fail(kNoProcess, status.message());
@@ -262,11 +273,14 @@ int Doctor(const Options& options) {
   const std::vector<Rung>& ladder = loaded.ladder;
   const std::vector<LimitSample> limits = Limits().Read(options.pid != 0 ? options.pid : getpid());
   const PythonFacts python = ReadPython(options.pid);
-  const WorkerCeiling workers = options.workers > 0 ? ReadWorkerCeiling(options, limits) : WorkerCeiling{};
-  std::string text = absl::StrCat(DoctorText(facts, ladder, limits, options.pid, python), WorkersText(workers));
+  const std::optional<WorkerCeiling> workers = ReadWorkerCeiling(options, limits);
+  // After all that was read of it: probes take seconds to load on a busy host.
+  if (options.pid != 0 && (!workers || !start_ticks || StartTicks(options.pid) != start_ticks))
+    return Fail(kNoProcess, absl::StrCat("process ", options.pid, " ended while it was looked at"));
+  std::string text = absl::StrCat(DoctorText(facts, ladder, limits, options.pid, python), WorkersText(*workers));
   if (options.json) {
     Json json = DoctorJson(facts, ladder, limits, options.pid, python);
-    json["workers"] = WorkersJson(workers);
+    json["workers"] = WorkersJson(*workers);
     text = absl::StrCat(Dump(json, 2), "\n");
   }
   if (const int code = PrintToStdout(text); code != kDone) return code;
