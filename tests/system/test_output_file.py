@@ -74,8 +74,13 @@ def test_a_program_that_does_not_start_leaves_the_earlier_recording(recorded, tm
         assert path.read_bytes() == recorded.read_bytes()
     older = tmp_path / "run.json.old"
     older.write_text("older")
-    assert harness.run_cowprof("--quiet", "--output", path, "--", "no-such-program").returncode == 127
-    assert path.read_bytes() == recorded.read_bytes() and older.read_text() == "older"
+    for program in (script, "no-such-program"):
+        assert harness.run_cowprof("--quiet", "--output", path, "--", program).returncode == 127
+        assert path.read_bytes() == recorded.read_bytes() and older.read_text() == "older"
+        assert {file.name for file in tmp_path.iterdir()} == {"script", "run.json", "run.json.old"}
+    assert harness.run_cowprof("--quiet", "--output", path, "--", "true").returncode == 0
+    assert older.read_bytes() == recorded.read_bytes()
+    assert {file.name for file in tmp_path.iterdir()} == {"script", "run.json", "run.json.old"}
 
 
 def test_the_text_report_names_workers_and_copies(recorded):

@@ -109,6 +109,28 @@ absl::Status MoveIntoPlace(const OutputPlace& place, unsigned flags) {
   return error == 0 ? absl::OkStatus() : PathError(error, "create", place.path, place.style);
 }
 
+// Makes room for a new file. `older`: without losing NAME.old.
+absl::StatusOr<MovedFiles> MoveEarlier(const OutputPlace& place, bool older) {
+  const int folder = place.folder.fd();
+  const std::string old = place.name + ".old", aside = absl::StrCat(".old", place.aside.substr(place.name.size()));
+  MovedFiles moved = {.earlier = true};
+  struct stat there;
+  older = older && fstatat(folder, old.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(there.st_mode);
+  if (older && renameat(folder, old.c_str(), folder, (place.name + aside).c_str()) == 0) moved.older = aside;
+  if (renameat(folder, place.name.c_str(), folder, old.c_str()) == 0) return moved;
+  const int error = errno;
+  if (!moved.older.empty()) renameat(folder, (place.name + aside).c_str(), folder, old.c_str());
+  return PathError(error, "keep an earlier recording: rename", place.path, place.style);
+}
+
+// `name`: in `folder`, or a path with AT_FDCWD. False: there was no earlier file, or it stays at NAME.old.
+bool MoveBack(int folder, const std::string& name, const MovedFiles& moved, unsigned flags) {
+  const std::string old = name + ".old";
+  if (!moved.earlier || renameat2(folder, old.c_str(), folder, name.c_str(), flags) != 0) return false;
+  if (!moved.older.empty()) renameat(folder, (name + moved.older).c_str(), folder, old.c_str());
+  return true;
+}
+
 }  // namespace
 
 absl::Status WriteFully(int fd, absl::string_view bytes, off_t offset) {
@@ -122,7 +144,7 @@ absl::Status WriteFully(int fd, absl::string_view bytes, off_t offset) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes, bool* moved) {
+absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes, MovedFiles* moved) {
   AsInvokingUser user;
   const absl::StatusOr<OutputPlace> place = OutputPlaceOf(path, {});
   if (!place.ok()) return place.status();
@@ -136,15 +158,17 @@ absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view b
     unlinkat(folder, place->aside.c_str(), 0);
     return BeingWrittenError(*place);
   }
-  if (*there && renameat(folder, place->name.c_str(), folder, absl::StrCat(place->name, ".old").c_str()) != 0) {
-    const int error = errno;
+  const absl::StatusOr<MovedFiles> earlier = *there ? MoveEarlier(*place, moved != nullptr) : MovedFiles();
+  if (!earlier.ok()) {
     unlinkat(folder, place->aside.c_str(), 0);
-    return PathError(error, "keep an earlier recording: rename", path, place->style);
+    return earlier.status();
   }
   // Do not replace a file that was created here in the meantime.
-  if (absl::Status status = MoveIntoPlace(*place, RENAME_NOREPLACE); !status.ok())
+  if (absl::Status status = MoveIntoPlace(*place, RENAME_NOREPLACE); !status.ok()) {
+    MoveBack(folder, place->name, *earlier, RENAME_NOREPLACE);
     return absl::IsAlreadyExists(status) && IsBeingWritten(*place) ? BeingWrittenError(*place) : status;
-  if (moved != nullptr) *moved = *there;
+  }
+  if (moved != nullptr) *moved = *earlier;
   return fd;
 }
 
@@ -157,13 +181,18 @@ absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes,
   return MoveIntoPlace(*place, 0);
 }
 
-void RemoveOutputFile(const std::string& path, const Fd& fd, bool moved) {
+void RemoveOutputFile(const std::string& path, const Fd& fd, const MovedFiles& moved) {
   AsInvokingUser user;
   struct stat ours, there;
   const bool same = fstat(fd.fd(), &ours) == 0 && lstat(path.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&
                     ours.st_ino == there.st_ino;
   if (!same) return;
-  if (!moved || rename(absl::StrCat(path, ".old").c_str(), path.c_str()) != 0) unlink(path.c_str());
+  if (!MoveBack(AT_FDCWD, path, moved, 0)) unlink(path.c_str());
+}
+
+void RemoveMovedFiles(const std::string& path, const MovedFiles& moved) {
+  AsInvokingUser user;
+  if (!moved.older.empty()) unlink((path + moved.older).c_str());
 }
 
 absl::StatusOr<Fd> OpenToRead(const Fd& fd) {

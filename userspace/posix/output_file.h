@@ -19,19 +19,27 @@ struct OutputStyle {
   const char* flag = "--output";  // that names the path, for messages
 };
 
+// What a recording moved to have its name; given back if it never begins.
+struct MovedFiles {
+  bool earlier = false;  // to `path`.old
+  std::string older;     // what was `path`.old before: where it is now, after `path`; "": there was none
+};
+
 // Creates `path` with mode 0600 and `bytes` as its contents: written under a temporary name and renamed, so that it is
 // never seen empty. An earlier regular file of that name is kept as `path`.old. Under sudo the file is created as the
 // invoking user (SUDO_UID): they own it, and nothing is opened with more rights than they have. Does not follow links,
 // and refuses to touch a file that belongs to another user or has other hard links. The file is locked (flock) for as
-// long as it is open, and one that another recorder has locked is refused. The status names the path. `moved`: set to
-// whether there was an earlier one.
-absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes = "", bool* moved = nullptr);
+// long as it is open, and one that another recorder has locked is refused. The status names the path. `moved`: an
+// earlier `path`.old is kept as well, until RemoveMovedFiles().
+absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes = "", MovedFiles* moved = nullptr);
 
 // The same for a file that is complete at once; replaces an earlier regular file.
 absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes, const OutputStyle& style = {});
 
-// Removes `path` if it still is the file that `fd` writes. `moved`: `path`.old gets its name back.
-void RemoveOutputFile(const std::string& path, const Fd& fd, bool moved);
+// Removes `path` if it still is the file that `fd` writes, and gives moved files their names back.
+void RemoveOutputFile(const std::string& path, const Fd& fd, const MovedFiles& moved);
+// For a recording that has begun: only the latest earlier one is kept.
+void RemoveMovedFiles(const std::string& path, const MovedFiles& moved);
 
 // Opens the file that `fd` writes for reading only: the same file, whatever is at its path by now.
 absl::StatusOr<Fd> OpenToRead(const Fd& fd);

@@ -283,6 +283,7 @@ int RunRecording(const RecordOptions& options) {
       return FailToStart(status);
     }
   }
+  recording.timeline->Keep();
   GiveUp(&recording);
   return End(RunLoop(&recording), &recording);
 }

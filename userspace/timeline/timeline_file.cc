@@ -70,12 +70,12 @@ absl::StatusOr<std::string> InOurLayout(absl::string_view document) {
 
 absl::StatusOr<std::unique_ptr<TimelineFile>> TimelineFile::Create(const std::string& path, const RunInfo& info) {
   const std::string header = EncodeHeader(info);
-  bool moved = false;
+  MovedFiles moved;
   absl::StatusOr<Fd> fd = CreateOutputFile(path, absl::StrCat(header, kClosing), &moved);
   if (!fd.ok()) return fd.status();
   auto file = std::unique_ptr<TimelineFile>(new TimelineFile(path, *std::move(fd)));
   file->end_ = header.size();
-  file->moved_earlier_ = moved;
+  file->moved_ = std::move(moved);
   return file;
 }
 

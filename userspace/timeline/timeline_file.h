@@ -31,8 +31,10 @@ class TimelineFile {
   const std::string& path() const { return path_; }
   // For a process that follows the recording.
   absl::StatusOr<Fd> OpenToRead() const { return cowprof::OpenToRead(fd_); }
-  // For a recording that never began: an earlier one of that name is back.
-  void Remove() const { RemoveOutputFile(path_, fd_, moved_earlier_); }
+  // For a recording that never began: earlier ones have their names back.
+  void Remove() const { RemoveOutputFile(path_, fd_, moved_); }
+  // For one that has begun: of earlier ones only the latest is kept. Call before the right to remove is given up.
+  void Keep() const { RemoveMovedFiles(path_, moved_); }
   uint64_t records_dropped() const { return records_dropped_; }
 
  private:
@@ -49,7 +51,7 @@ class TimelineFile {
   std::string unwritten_;  // the last record, if it was dropped: it has what those before it were to have
   off_t end_ = 0;          // where the closing bytes begin
   bool empty_ = true;
-  bool moved_earlier_ = false;                            // an earlier recording, to path_.old
+  MovedFiles moved_;
   const bool privileged_ = EffectiveCapabilities() != 0;  // at creation; /proc/PID/fd then belongs to root
   bool told_ = false, told_removed_ = false;  // reported: a record could not be written; the file was removed
   uint64_t records_dropped_ = 0;

@@ -164,30 +164,59 @@ TEST_CASE("a recording that never began is removed, and nothing else") {
   REQUIRE(rename(path.c_str(), (path + ".old").c_str()) == 0);
   const auto other = CreateOutputFile(path);
   REQUIRE(other.ok());
-  RemoveOutputFile(path, *fd, /*moved=*/false);
+  RemoveOutputFile(path, *fd, /*moved=*/{});
   CHECK(FilesIn(tree.root()) == 2);
-  RemoveOutputFile(path, *other, /*moved=*/false);
+  RemoveOutputFile(path, *other, /*moved=*/{});
   CHECK(FilesIn(tree.root()) == 1);
 }
 
-TEST_CASE("an earlier recording gets its name back from one that never began") {
+TEST_CASE("earlier recordings get their names back from one that never began") {
   FixtureTree tree;
   const std::string path = tree.root() + "/a";
   tree.Write("/a.old", "older");
-  bool moved = true;
+  MovedFiles moved = {.earlier = true, .older = "x"};
   const auto first = CreateOutputFile(path, "first", &moved);
   REQUIRE(first.ok());
-  CHECK_FALSE(moved);
+  CHECK_FALSE(moved.earlier);
+  CHECK(moved.older.empty());
   RemoveOutputFile(path, *first, moved);
   CHECK_FALSE(std::filesystem::exists(path));
   CHECK(ReadWhole(path + ".old") == "older");
   tree.Write("/a", "earlier");
   const auto second = CreateOutputFile(path, "second", &moved);
   REQUIRE(second.ok());
-  CHECK(moved);
+  CHECK(moved.earlier);
+  CHECK(ReadWhole(path + ".old") == "earlier");
   RemoveOutputFile(path, *second, moved);
   CHECK(ReadWhole(path) == "earlier");
-  CHECK(FilesIn(tree.root()) == 1);
+  CHECK(ReadWhole(path + ".old") == "older");
+  CHECK(FilesIn(tree.root()) == 2);
+}
+
+TEST_CASE("of the recordings before one that began, only the latest is kept") {
+  FixtureTree tree;
+  const std::string path = tree.root() + "/a";
+  tree.Write("/a.old", "older");
+  tree.Write("/a", "earlier");
+  MovedFiles moved;
+  const auto file = CreateOutputFile(path, "new", &moved);
+  REQUIRE(file.ok());
+  RemoveMovedFiles(path, moved);
+  CHECK(ReadWhole(path) == "new");
+  CHECK(ReadWhole(path + ".old") == "earlier");
+  CHECK(FilesIn(tree.root()) == 2);
+}
+
+TEST_CASE("a folder where an earlier recording would go is refused, and all stays") {
+  FixtureTree tree;
+  const std::string path = tree.root() + "/a";
+  tree.Write("/a", "earlier");
+  std::filesystem::create_directory(path + ".old");
+  MovedFiles moved;
+  CHECK(absl::StrContains(CreateOutputFile(path, "new", &moved).status().message(), "keep an earlier recording"));
+  CHECK(ReadWhole(path) == "earlier");
+  CHECK(std::filesystem::is_directory(path + ".old"));
+  CHECK(FilesIn(tree.root()) == 2);
 }
 
 TEST_CASE("an impossible path is reported with the reason") {
