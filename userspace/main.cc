@@ -6,9 +6,11 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "posix/exit_status.h"
+#include "posix/standard_streams.h"
 #include "recorder/privileges.h"
 
 int main(int argc, char** argv) try {
+  cowprof::OccupyClosedStreams();
   const cowprof::ParsedOptions parsed = cowprof::ParseOptions(argc, argv);
   if (parsed.exit_now) {
     if (parsed.exit_code == cowprof::kDone) return cowprof::PrintToStdout(parsed.message);

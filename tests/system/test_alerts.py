@@ -228,6 +228,19 @@ def test_failing_hook_is_reported_once_and_is_not_fatal(script, says, open_folde
     assert result.stderr.count("--on-alert") == 1 and says in result.stderr
 
 
+def test_what_a_recorder_without_streams_says_runs_no_hook(open_folder, start_workload):
+    """As a batch prolog starts it, to let go of its terminal: stderr must not be the socket of the hook's process."""
+    hook = write_hook(open_folder, f"touch {open_folder}/ran")
+    path = open_folder / "run.json"
+    target = start_workload("fork_copies", "--pages=10", "--wait")
+    target.await_line("role", "ready")
+    words = [harness.COWPROF, "--attach", str(target.pid), "--output", path, "--interval", "50ms", "--duration", "700ms", "--on-alert", hook]
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words], timeout=harness.DEADLINE, check=False)
+    assert done.returncode == 0
+    assert harness.load_json(path)["records"][-1]["type"] == "end"
+    assert not (open_folder / "ran").exists()
+
+
 def refused(*options):
     result = harness.run_cowprof(*options, "--", "true")
     assert result.returncode == 2 and result.stdout == "", result.stderr
