@@ -1,6 +1,7 @@
 #include "posix/safe_path.h"
 
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -22,7 +23,9 @@ std::string Weakness(const std::string& path, uid_t user) {
   if (stat(path.c_str(), &file) != 0) return absl::StrCat("stat ", path, ": ", strerror(errno));
   if (file.st_uid != 0 && file.st_uid != user)
     return absl::StrCat(path, " belongs to user ", file.st_uid, "; chown it to root or to yourself");
-  const bool others = (file.st_mode & S_IWOTH) || ((file.st_mode & S_IWGRP) && file.st_gid != 0);
+  // Of a file with an access control list the group bits are the list's mask: any user or group may have them.
+  const bool listed = getxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
+  const bool others = (file.st_mode & S_IWOTH) || ((file.st_mode & S_IWGRP) && (file.st_gid != 0 || listed));
   // In a sticky directory, such as /tmp, others can't replace files that are not theirs.
   const bool sticky = S_ISDIR(file.st_mode) && (file.st_mode & S_ISVTX);
   if (others && !sticky) return absl::StrCat("others can write ", path, "; chmod go-w it");

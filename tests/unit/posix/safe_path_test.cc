@@ -1,12 +1,16 @@
 #include "posix/safe_path.h"
 
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "skip.h"
 
 namespace cowprof {
 namespace {
@@ -35,6 +39,33 @@ TEST_CASE("safe path: what others can write is not, nor what lies in it", "[safe
   SECTION("the file") { chmod((folder.root + "/python").c_str(), 0777); }
   SECTION("a folder above it") { chmod(folder.root.c_str(), 0777); }
   CHECK_FALSE(WeaknessOfPath(folder.root + "/python", getuid()).empty());
+}
+
+// As by `setfacl -m u:1234:rw`: to root's file it looks like a right of root's group.
+TEST_CASE("safe path: what an access control list lets another user write is not", "[safe_path]") {
+  if (LacksRoot()) return;
+  struct Entry {
+    uint16_t tag, rights;
+    uint32_t id;
+  };
+  const Folder folder;
+  const bool writes = GENERATE(true, false);
+  const uint16_t rights = writes ? 6 : 4;
+  // Of the owner, user 1234, the group, the mask and others: include/uapi/linux/posix_acl.h.
+  const struct List {
+    uint32_t version;
+    Entry entries[5];
+  } list = {.version = 2,
+            .entries = {{1, 6, ~0u}, {2, rights, 1234}, {4, 4, ~0u}, {0x10, rights, ~0u}, {0x20, 4, ~0u}}};
+  std::string path = folder.root;
+  SECTION("the file") { path += "/python"; }
+  SECTION("a folder above it") {}
+  REQUIRE(chown(path.c_str(), 0, 0) == 0);
+  const bool taken = setxattr(path.c_str(), "system.posix_acl_access", &list, sizeof(list), 0) == 0;
+  if (Lacks("access control lists", taken, "setxattr() fails in /tmp")) return;
+  CHECK(WeaknessOfPath(folder.root + "/python", 0) == (writes ? "others can write " + path + "; chmod go-w it" : ""));
+  chmod(path.c_str(), 0755);
+  CHECK(WeaknessOfPath(folder.root + "/python", 0).empty());
 }
 
 TEST_CASE("safe path: one file of a tree is enough", "[safe_path]") {
