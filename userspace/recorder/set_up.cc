@@ -146,6 +146,7 @@ std::string ExpandName(absl::string_view name, const RunIdentity& identity) {
     for (char& c : safe) {
       if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && !absl::StrContains("-_.", c)) c = '_';
     }
+    if (safe.find_first_not_of('.') == safe.npos) safe.assign(safe.size(), '_');  // as a folder ".." leads out
     return safe;
   };
   const RankFacts& rank = identity.rank;

@@ -10,6 +10,10 @@ TEST_CASE("names of files: host, job and rank, as safe as they have to be") {
   CHECK(ExpandName("%h-%j-%r-%%j.json", identity) == "node1-none-none-%j.json");
   identity.rank = {RankSource::kTorch, 3u, 1u, 8u, "../../7"};
   CHECK(ExpandName("%h-%j-%r.json", identity) == "node1-.._.._7-3.json");
+  identity.rank.job_id = "..";
+  CHECK(ExpandName("a/%j/%j.json", identity) == "a/__/__.json");
+  identity.rank.job_id = ".";
+  CHECK(ExpandName("a/%j%j/b.%j", identity) == "a/__/b._");
 }
 
 TEST_CASE("names of files: --label job_id counts more than the environment, as in the metrics") {
