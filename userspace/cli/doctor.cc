@@ -262,8 +262,7 @@ int Doctor(const Options& options) {
   if (absl::Status status = CheckProc(); !status.ok()) return Fail(kHostCannot, status.message());
   const Count start_ticks = StartTicks(options.pid);
   if (options.pid != 0) {
-    if (absl::Status status = CheckTarget(ProcFs(), options.pid); !status.ok())
-      return Fail(kNoProcess, status.message());
+    if (absl::Status status = CheckTarget(ProcFs(), options.pid); !status.ok()) return FailOnTarget(status);
   }
   HostFacts host = ReadHostFacts();
   host.rights_remedy = RightsRemedy(ReadCaller(), MissingCapabilities(host));

@@ -92,7 +92,7 @@ int FailWithoutALook(const ProcFs& proc, pid_t pid) {
 int FindHang(const Options& options) {
   const ProcFs proc;
   if (absl::Status status = CheckProc(proc); !status.ok()) return Fail(kHostCannot, status.message());
-  if (absl::Status status = CheckTarget(proc, options.pid); !status.ok()) return Fail(kNoProcess, status.message());
+  if (absl::Status status = CheckTarget(proc, options.pid); !status.ok()) return FailOnTarget(status);
   const std::vector<pid_t> family = FamilyOf(proc, options.pid);
   ThreadsLook before = LookAtThreads(proc, family);
   if (before.processes.empty()) before = LookAtThreads(proc, family);  // it may have changed during the first one

@@ -46,7 +46,7 @@ void MeasureTime(const ProcFs& proc, const Options& options, const PickleLook& l
 int Pickle(const Options& options) {
   const ProcFs proc;
   if (absl::Status status = CheckProc(proc); !status.ok()) return Fail(kHostCannot, status.message());
-  if (absl::Status status = CheckTarget(proc, options.pid); !status.ok()) return Fail(kNoProcess, status.message());
+  if (absl::Status status = CheckTarget(proc, options.pid); !status.ok()) return FailOnTarget(status);
   Program program(/*image=*/1, proc, nullptr, /*starting=*/false);
   program.memory().Add({.pid = options.pid});
   program.Inspect(absl::ZeroDuration());

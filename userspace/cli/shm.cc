@@ -48,7 +48,7 @@ int Shm(const Options& options) {
   const ProcFs proc;
   if (absl::Status status = CheckProc(proc); !status.ok()) return Fail(kHostCannot, status.message());
   if (options.pid != 0) {
-    if (absl::Status status = CheckTarget(proc, options.pid); !status.ok()) return Fail(kNoProcess, status.message());
+    if (absl::Status status = CheckTarget(proc, options.pid); !status.ok()) return FailOnTarget(status);
   }
   ShmLookPlan plan = {.viewer = options.pid, .foreign = options.pid == 0};
   if (options.pid != 0) plan.first = FamilyOf(proc, options.pid);

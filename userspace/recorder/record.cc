@@ -256,7 +256,7 @@ int RunRecording(const RecordOptions& options) {
   if (options.attach == 0) {
     if (int code = StartProgram(&recording); code != kDone) return code;
   } else if (absl::Status status = CheckTarget(proc, options.attach); !status.ok()) {
-    return Fail(kNoProcess, status.message());
+    return FailOnTarget(status);
   }
   // Make a closed stdout, or a file as long as `ulimit -f` allows, an error of write(2) instead of our death. A program
   // that we started keeps its own dispositions.

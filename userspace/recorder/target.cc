@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "posix/exit_status.h"
 #include "posix/rights.h"
 #include "source/rights_remedy.h"
 
@@ -117,7 +118,7 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid) {
   if (pagemap.ok()) return absl::OkStatus();
   const int error = errno;
   if (error == ENOENT && access((proc.root() + "/self/pagemap").c_str(), F_OK) != 0) {
-    return absl::FailedPreconditionError(
+    return absl::UnimplementedError(
         "this kernel has no page maps (/proc/PID/pagemap), as gVisor's: cowprof can't work here");
   }
   if (error == ENOENT || error == ESRCH) return absl::NotFoundError(absl::StrCat("process ", pid, " has just ended"));
@@ -129,6 +130,10 @@ absl::Status CheckTarget(const ProcFs& proc, pid_t pid, uint64_t start_ticks) {
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
   if (stat.ok() && stat->start_ticks == start_ticks) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("process ", pid, " has ended, and its pid may be another's by now"));
+}
+
+int FailOnTarget(const absl::Status& status) {
+  return Fail(absl::IsUnimplemented(status) ? kHostCannot : kNoProcess, status.message());
 }
 
 // Since Linux 6.15 CAP_PERFMON suffices for the page map, but not for memory. With Yama, being the same user does not

@@ -14,10 +14,13 @@
 
 namespace cowprof {
 
-// OK if `pid` is a live user process that may be profiled. Otherwise the message is meant for the user.
+// OK if `pid` is a live user process that may be profiled. Otherwise the message is meant for the user. Unimplemented:
+// this kernel lets no process be profiled.
 absl::Status CheckTarget(const ProcFs& proc, pid_t pid);
 // The same, and NotFound if another process has the pid since. Call once a descriptor refers to it.
 absl::Status CheckTarget(const ProcFs& proc, pid_t pid, uint64_t start_ticks);
+// Prints why CheckTarget() failed, and returns the exit status.
+int FailOnTarget(const absl::Status& status);
 // What can't be read of a process that passed CheckTarget(), with reason and remedy; "": nothing.
 std::string NoteOnTarget(const ProcFs& proc, pid_t pid);
 // The same of a process that was followed and has called exec, as gosu, su-exec and sudo do for another user. Makes no

@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "fixture_tree.h"
+#include "posix/exit_status.h"
 #include "skip.h"
 
 namespace cowprof {
@@ -68,6 +69,16 @@ TEST_CASE("live: the number of a thread is refused with that of its process") {
   }).join();
   CHECK(absl::IsNotFound(refused));
   CHECK(absl::StrContains(refused.message(), absl::StrCat(thread, " is a thread of process ", getpid())));
+}
+
+TEST_CASE("a kernel without page maps is no fault of the process") {
+  FixtureTree tree;
+  tree.Write("/12/stat", "12 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 8192 1 2 3\n");
+  const absl::Status status = CheckTarget(ProcFs(tree.root()), 12);
+  CHECK(absl::StrContains(status.message(), "this kernel has no page maps"));
+  CHECK(FailOnTarget(status) == kHostCannot);
+  tree.Write("/self/pagemap", "");
+  CHECK(FailOnTarget(CheckTarget(ProcFs(tree.root()), 12)) == kNoProcess);
 }
 
 TEST_CASE("live: all capabilities of another user namespace don't blame AppArmor or SELinux") {
