@@ -236,9 +236,10 @@ def victim(open_folder):
 
 
 def write_output(command, path, pid, recorded):
+    other = path.parent.with_name(path.parent.name + ".json")  # in /tmp, where the user may write
     words = {"view": ["view", recorded, "-o", path],
              "record": ["--attach", pid, "--output", path, "--duration", "100ms"],
-             "metrics": ["--attach", pid, "--output", path.with_name("other"), "--metrics-file", path, "--duration", "100ms"]}[command]
+             "metrics": ["--attach", pid, "--output", other, "--metrics-file", path, "--duration", "100ms"]}[command]
     return harness.run_cowprof(*words, env={**os.environ, **SUDO})
 
 
