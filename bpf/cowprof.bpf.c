@@ -22,6 +22,7 @@ char LICENSE[] SEC("license") = COWPROF_LICENSE;
 #include "events.h"
 #include "mappings.h"
 #include "python_frames.h"
+#include "python_objects.h"
 #include "copy_cause.h"
 #include "copy_site.h"
 #include "freed_memory.h"
