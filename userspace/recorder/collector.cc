@@ -268,8 +268,7 @@ void Collector::NoteOnUnreadable(const TreeLook& look, const Sample& sample) {
 
 void Collector::AddLimits(const TreeLook& look, Sample* sample) {
   uint64_t most_mappings = 0;
-  for (const ProcessSample& row : sample->processes)
-    most_mappings = std::max(most_mappings, row.mappings.value_or(0));
+  for (const ProcessSample& row : sample->processes) most_mappings = std::max(most_mappings, row.mappings.value_or(0));
   const Holders holders = {.descriptors = PidWithMost(&ProcFigures::descriptors, look, *sample),
                            .address_space = PidWithMost(&ProcFigures::virtual_pages, look, *sample),
                            .mappings = most_mappings};

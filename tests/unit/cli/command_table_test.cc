@@ -143,7 +143,8 @@ TEST_CASE("help says what a status means for this command") {
   CHECK(absl::StrContains(HelpText(table, "diff"), "  2  no verdict, "));
   CHECK(absl::StrContains(HelpText(table, "prove"), "  2  no verdict, "));
   CHECK(absl::StrContains(HelpText(table, ""), "or no verdict"));
-  CHECK(absl::StrContains(HelpText(table, "report"), "  2  wrong command line, or a file that is not a readable recording\n"));
+  CHECK(absl::StrContains(HelpText(table, "report"),
+                          "  2  wrong command line, or a file that is not a readable recording\n"));
 }
 
 TEST_CASE("the man page names every command and option") {
