@@ -14,8 +14,6 @@
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kMaxProcesses = 10'000'000;  // in one recording; cowprof writes fewer
-
 // The columns of a row of `processes`, in order.
 struct Column {
   const char* name;
@@ -206,7 +204,7 @@ std::optional<Framework> DecodeFramework(const Row& row) {
 template <typename Row>
 std::optional<int> IndexOf(const Row& row) {
   const Count index = CountAt(row, 0);
-  return index && *index <= kMaxProcesses ? std::optional(static_cast<int>(*index)) : std::nullopt;
+  return index && *index <= INT32_MAX ? std::optional(static_cast<int>(*index)) : std::nullopt;
 }
 
 // Finds processes by index in a list that is sorted by it. Rows mostly come in the same order.

@@ -218,6 +218,19 @@ TEST_CASE("causes of a nonexistent process, or that are not numbers") {
   CHECK(decoder.sample().processes[0].causes == CauseCounts{0, 0, 0, 0, 2, 0, 0, 0, 0});
 }
 
+TEST_CASE("a process of any number has its rows: a recording of days has millions") {
+  const int index = GENERATE(10'000'000, 10'000'001, 2'000'000'000);
+  ProcessSample row = Busy(index);
+  row.causes = CauseCounts{1, 2, 3};
+  RecordEncoder encoder;
+  RecordDecoder decoder;
+  const Sample sample = Decoded(encoder.Encode({.t = absl::Seconds(1), .processes = {row}}), &decoder);
+  REQUIRE(sample.processes.size() == 1);
+  CHECK(sample.processes[0].index == index);
+  CHECK(sample.processes[0].counts == row.counts);
+  CHECK(sample.processes[0].causes == row.causes);
+}
+
 TEST_CASE("limits and losses are written when they change") {
   RecordEncoder encoder;
   Sample sample = {.limits = {{LimitKind::kShm, "/dev/shm", 1000, 1}, {LimitKind::kHost, "m", {}, 2}}};
