@@ -20,8 +20,11 @@ absl::Duration AgeOfTarget(const RunModel& model) {
   return model.info.target_age.value_or(unknown) + model.t;
 }
 
+// A child comes after its parent: those that ask are young, and a report lists tens of thousands before them.
 bool HasForkedWorker(const ProcessModel& parent, const RunModel& model) {
-  return std::any_of(model.processes.begin(), model.processes.end(), [&](const ProcessModel& process) {
+  const auto children = std::upper_bound(model.processes.begin(), model.processes.end(), parent.index,
+                                         [](int index, const ProcessModel& process) { return index < process.index; });
+  return std::any_of(children, model.processes.end(), [&](const ProcessModel& process) {
     return process.parent == parent.index && process.is_worker() && !process.execed;
   });
 }
