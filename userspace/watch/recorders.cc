@@ -27,15 +27,16 @@ constexpr int kLifelineFd = STDERR_FILENO + 1, kMetricsFd = STDERR_FILENO + 2;  
 
 }  // namespace
 
-Attempts AfterEnd(const Attempts& before, std::optional<int> status, absl::Duration now) {
+Attempts AfterEnd(const Attempts& before, std::optional<int> status, absl::Duration now, absl::Duration lived) {
   Attempts after = before;
+  if (lived > kLongestPause) after.failed = 0;
   after.again = absl::InfiniteDuration();
   if (status && *status == kDone) return after;  // the target has ended, or --duration is over
   if (status && *status == kNoProcess) {
     after.refused_from = now + kListed;
     return after;
   }
-  after.again = now + std::min(kFirstPause * (1 << std::min(before.failed, 10)), kLongestPause);
+  after.again = now + std::min(kFirstPause * (1 << std::min(after.failed, 10)), kLongestPause);
   ++after.failed;
   return after;
 }
@@ -78,11 +79,11 @@ uint32_t Recorders::TakePlace(const ProcessId& root) {
   return place;
 }
 
-std::string Recorders::Start(const Root& root) {
+std::string Recorders::Start(const Root& root, absl::Duration now) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return absl::StrCat("make a pipe: ", strerror(errno));
   const Fd reading(ends[0]);
-  Running recorder = {.root = root, .place = TakePlace(root.id), .lifeline = Fd(ends[1])};
+  Running recorder = {.root = root, .started = now, .place = TakePlace(root.id), .lifeline = Fd(ends[1])};
   const Fd metrics = metrics_for_(recorder.place);
 
   std::vector<std::string> words;
@@ -111,7 +112,7 @@ std::string Recorders::Reap(const Running& recorder, int status, absl::Duration 
   const Exit exit = ExitOf(status);
   Attempts& after = attempts_[recorder.root.id];
   after.place = recorder.place;
-  after = AfterEnd(after, exit.signaled ? std::nullopt : std::optional(exit.code), now);
+  after = AfterEnd(after, exit.signaled ? std::nullopt : std::optional(exit.code), now, now - recorder.started);
   if (after.again == absl::InfiniteDuration()) return "";
   ++failed_;
   return absl::StrCat("the recorder of process ", recorder.root.id.pid,
@@ -143,7 +144,7 @@ std::vector<std::string> Recorders::Update(const std::vector<Root>& roots, absl:
   absl::erase_if(attempts_, [&](const auto& tried) { return !is_root(tried.first); });
   const Root* next = NextRoot(roots, recorded, attempts_, now);
   if (next != nullptr && running_.size() < settings_.at_most) {
-    if (std::string failure = Start(*next); !failure.empty()) {
+    if (std::string failure = Start(*next, now); !failure.empty()) {
       attempts_[next->id] = AfterEnd(attempts_[next->id], std::nullopt, now);
       ++failed_;
       add(std::move(failure));

@@ -24,15 +24,17 @@ namespace cowprof {
 // ---- What to start next; pure ----
 
 struct Attempts {
-  int failed = 0;
+  int failed = 0;        // one after the other
   absl::Duration again;  // not before; infinite: never
   // Its recorder found no process, or one that it may not look at: from then on the latter, if it is still listed.
   absl::Duration refused_from = absl::InfiniteDuration();
   bool told = false;              // that it is refused
   std::optional<uint32_t> place;  // of its last recorder
 };
-// After the recorder of a root has ended. `status`: its exit status; absent: a signal ended it.
-Attempts AfterEnd(const Attempts& before, std::optional<int> status, absl::Duration now);
+// After the recorder of a root has ended. `status`: its exit status; absent: a signal ended it. One that lived for long
+// is the first to fail.
+Attempts AfterEnd(const Attempts& before, std::optional<int> status, absl::Duration now,
+                  absl::Duration lived = absl::ZeroDuration());
 
 // The root to record next: of the user with the fewest recorders, the oldest. nullptr: none is waiting.
 const Root* NextRoot(const std::vector<Root>& roots, const std::vector<Root>& recorded,
@@ -68,12 +70,13 @@ class Recorders {
  private:
   struct Running {
     Root root;
+    absl::Duration started;
     pid_t pid = 0;
     uint32_t place = 0;
     Fd lifeline;
   };
   std::string Reap(const Running& recorder, int status, absl::Duration now);
-  std::string Start(const Root& root);
+  std::string Start(const Root& root, absl::Duration now);
   uint32_t TakePlace(const ProcessId& root);
 
   Settings settings_;

@@ -24,6 +24,16 @@ TEST_CASE("recorders: what failed waits ever longer, what has ended is not recor
   CHECK(attempts.again == absl::Minutes(10));
 }
 
+TEST_CASE("recorders: after one that recorded for long, failures are counted anew") {
+  Attempts attempts = {.failed = 7, .place = 2};
+  const absl::Duration now = absl::Hours(30);
+  CHECK(AfterEnd(attempts, std::nullopt, now, absl::Minutes(5)).again == now + absl::Minutes(10));
+  attempts = AfterEnd(attempts, std::nullopt, now, absl::Hours(24));
+  CHECK(attempts.again == now + absl::Seconds(10));
+  CHECK(attempts.place == 2u);
+  CHECK(AfterEnd(attempts, 6, now).again == now + absl::Seconds(20));
+}
+
 TEST_CASE("recorders: what is recorded again has its place again, all others the next free one") {
   const uint32_t none = UINT32_MAX;
   CHECK(PlaceFor(std::nullopt, none, {}, 4) == 0);
