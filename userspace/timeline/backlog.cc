@@ -116,13 +116,18 @@ void Join(const Sample& latest, Sample* sample) {
   sample->losses = latest.losses;
 }
 
+absl::flat_hash_set<int> EndedIn(const Sample& sample) {
+  absl::flat_hash_set<int> ended;
+  for (const Event& event : sample.events) {
+    if (event.Is<ProcessExited>()) ended.insert(event.index);
+  }
+  return ended;
+}
+
 // Of processes that live, the next sample has a row.
 void DropLiving(Sample* sample) {
-  absl::flat_hash_set<int> exited;
-  for (const Event& event : sample->events) {
-    if (event.Is<ProcessExited>()) exited.insert(event.index);
-  }
-  std::erase_if(sample->processes, [&](const ProcessSample& row) { return !exited.contains(row.index); });
+  const absl::flat_hash_set<int> ended = EndedIn(*sample);
+  std::erase_if(sample->processes, [&](const ProcessSample& row) { return !ended.contains(row.index); });
 }
 
 }  // namespace
@@ -149,6 +154,14 @@ void Backlog::Add(const Sample& latest, const std::vector<Alert>& raised) {
   sample_.losses.events_dropped += dropped_.events_dropped;
   sample_.losses.pages_dropped += dropped_.pages_dropped;
   sample_.losses.regions_dropped += dropped_.regions_dropped;
+}
+
+bool Backlog::is_large() const {
+  const absl::flat_hash_set<int> ended = EndedIn(sample_);
+  const auto has_ended = [&](const auto& row) { return ended.contains(row.index); };
+  const auto count = [&](const auto& rows) { return std::count_if(rows.begin(), rows.end(), has_ended); };
+  const auto rows = count(sample_.processes) + count(sample_.copy_sites) + count(sample_.growth);
+  return ended.size() + static_cast<size_t>(rows) >= kManyRows;
 }
 
 void Backlog::Clear() {

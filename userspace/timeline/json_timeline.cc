@@ -32,9 +32,8 @@ Json NamesOfColumns() {
   return names;
 }
 
-std::string RecordEncoder::Encode(const Sample& latest, const std::vector<Alert>& raised) {
+std::string RecordEncoder::Encode() {
   pending_ = written_;
-  unwritten_.Add(latest, raised);
   const Sample& sample = unwritten_.sample();
   std::string out;
   for (const Event& event : sample.events) absl::StrAppend(&out, Dump(EncodeEvent(event)), ",\n");

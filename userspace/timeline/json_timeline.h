@@ -36,10 +36,16 @@ nlohmann::ordered_json NamesOfColumns();
 // Turns samples into records, leaving out what did not change: rows of processes, limits, losses.
 class RecordEncoder {
  public:
-  // Returns one or more records, joined by ",\n". Until Commit() they count as not written: the next sample repeats
-  // what is written only once, such as events and the last rows of ended processes (see Backlog), and what changed
-  // still counts as changed. Encode each sample once.
-  std::string Encode(const Sample& latest, const std::vector<Alert>& raised = {});
+  // Until Commit() a sample counts as not written: the next one repeats what is written only once, such as events and
+  // the last rows of ended processes (see Backlog), and what changed still counts as changed. Add each sample once.
+  void Add(const Sample& latest, const std::vector<Alert>& raised) { unwritten_.Add(latest, raised); }
+  const Backlog& unwritten() const { return unwritten_; }
+  // What is unwritten: one or more records, joined by ",\n".
+  std::string Encode();
+  std::string Encode(const Sample& latest, const std::vector<Alert>& raised = {}) {
+    Add(latest, raised);
+    return Encode();
+  }
   void Commit();
 
  private:

@@ -49,7 +49,7 @@ RecordsAhead::~RecordsAhead() {
 }
 
 bool RecordsAhead::ReadInto(RawRecord* record) {
-  if (!ReadLine(*in_, &record->line)) return false;
+  if (!ReadLine(*in_, &record->line) && record->line.size() <= kMostBytesOfLine) return false;
   record->text = absl::StripPrefix(absl::StripSuffix(record->line, ","), ",");
   record->is_plain.reset();
   return true;

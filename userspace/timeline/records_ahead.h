@@ -40,7 +40,8 @@ class RecordsAhead {
   RecordsAhead(const RecordsAhead&) = delete;
   RecordsAhead& operator=(const RecordsAhead&) = delete;
   ~RecordsAhead();
-  // Valid until the next call. nullptr: there are no more.
+  // Valid until the next call. nullptr: there are no more. After a line of more than kMostBytesOfLine, of which it
+  // gives the beginning, there are none.
   const RawRecord* Next();
 
  private:

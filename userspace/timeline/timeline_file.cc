@@ -3,6 +3,7 @@
 #include "timeline/timeline_file.h"
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -82,6 +83,7 @@ absl::StatusOr<std::unique_ptr<TimelineFile>> TimelineFile::Create(const std::st
 absl::Status TimelineFile::Append(const std::string& record) {
   const std::string bytes = absl::StrCat(empty_ ? "\n" : "\n,", record, kClosing);
   absl::Status status = WriteFully(fd_.fd(), bytes, end_);
+  failed_bytes_ = status.ok() ? 0 : bytes.size();
   if (status.ok()) {
     end_ += bytes.size() - kClosing.size();
     empty_ = false;
@@ -92,8 +94,24 @@ absl::Status TimelineFile::Append(const std::string& record) {
   return status;
 }
 
-absl::Status TimelineFile::CountDropped(const absl::Status& failure) {
-  ++records_dropped_;
+absl::Status TimelineFile::AppendUnwritten() {
+  for (; !waiting_.empty(); waiting_.pop_front()) {
+    if (absl::Status status = Append(waiting_.front()); !status.ok()) return status;
+  }
+  if (encoder_.unwritten().empty()) return absl::OkStatus();
+  absl::Status status = Append(encoder_.Encode());
+  if (status.ok()) encoder_.Commit();
+  return status;
+}
+
+bool TimelineFile::IsStillFull() const {
+  struct statvfs disk;
+  if (failed_bytes_ == 0 || fstatvfs(fd_.fd(), &disk) != 0 || disk.f_blocks == 0) return false;  // it does not say
+  const uint64_t free_blocks = geteuid() == 0 ? disk.f_bfree : disk.f_bavail;  // some are kept for root
+  return free_blocks * disk.f_frsize < failed_bytes_;
+}
+
+absl::Status TimelineFile::Told(const absl::Status& failure) {
   // Report once, even if a smaller record fits between two that do not.
   if (std::exchange(told_, true)) return absl::OkStatus();
   return absl::Status(failure.code(), absl::StrCat("write ", path_, ": ", failure.message(),
@@ -103,13 +121,16 @@ absl::Status TimelineFile::CountDropped(const absl::Status& failure) {
 absl::Status TimelineFile::Write(const Sample& sample, const std::vector<Alert>& raised) {
   Sample counted = sample;
   counted.losses.records_dropped = records_dropped_;
-  std::string record = encoder_.Encode(counted, raised);
-  if (absl::Status status = Append(record); !status.ok()) {
-    unwritten_ = std::move(record);
-    return CountDropped(status);
+  encoder_.Add(counted, raised);
+  if (absl::Status status = IsStillFull() ? absl::ErrnoToStatus(ENOSPC, "") : AppendUnwritten(); !status.ok()) {
+    if (encoder_.unwritten().is_large()) {  // a record of its own, so it is not dropped
+      waiting_.push_back(encoder_.Encode());
+      encoder_.Commit();
+    } else {
+      ++records_dropped_;
+    }
+    return Told(status);
   }
-  encoder_.Commit();
-  unwritten_.clear();
   if (IsRemoved() && !std::exchange(told_removed_, true)) {
     return absl::FailedPreconditionError(
         absl::StrCat(path_, " was removed; recording continues. Until it ends, this saves the file",
@@ -124,14 +145,15 @@ bool TimelineFile::IsRemoved() const {
 }
 
 absl::Status TimelineFile::Finish(absl::Duration t, const std::string& reason) {
-  absl::Status status;
-  if (!unwritten_.empty()) {  // there may be space again
-    status = Append(unwritten_);
-    if (status.ok()) --records_dropped_;
-  }
+  const bool last_dropped = !encoder_.unwritten().empty();
+  absl::Status status = AppendUnwritten();  // there may be space again
+  if (status.ok() && last_dropped) --records_dropped_;
   // Without its last sample the recording gets no end either: readers would take it for complete.
   if (status.ok()) status = Append(EncodeEnd(t, reason));
-  if (!status.ok()) status = CountDropped(status);
+  if (!status.ok()) {
+    records_dropped_ += waiting_.size() + 1;
+    status = Told(status);
+  }
   // A new one can't be created: that right has been given up (recorder/privileges.h).
   if (IsRemoved()) status.Update(absl::FailedPreconditionError(path_ + " was removed: the recording is lost"));
   return status;
@@ -179,6 +201,11 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const Tim
   RecordsAhead lines(records, ahead);
   while (const RawRecord* read = lines.Next()) {
     note->Advance(read->line.size() + 1);
+    if (read->line.size() > kMostBytesOfLine) {
+      const std::string before = absl::FormatDuration(absl::Floor(decoder.sample().t, absl::Seconds(1)));
+      return at_path(absl::FailedPreconditionError(
+          absl::StrCat("the record after ", before, " has more than ", kMostBytesOfLine >> 20, " MiB")));
+    }
     const absl::string_view record = read->text;
     if (absl::StartsWith("]}", record)) continue;  // nothing, or the closing, which may be cut off too
     if (contents.complete || absl::StartsWith(record, "{\"schema\":")) {

@@ -3,6 +3,7 @@
 #ifndef COWPROF_TIMELINE_TIMELINE_FILE_H_
 #define COWPROF_TIMELINE_TIMELINE_FILE_H_
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,10 +24,11 @@ class TimelineFile {
   static absl::StatusOr<std::unique_ptr<TimelineFile>> Create(const std::string& path, const RunInfo& info);
 
   // A record that can't be written (disk full) is dropped whole and counted; the file stays valid, and the next one
-  // tries again. The status reports only the first failure. If the file was removed, the status says once how to save
-  // it.
+  // tries again. When much waits, it becomes a record of its own, which is kept until it fits: so each attempt is as
+  // large as that at most, whatever the time without space. The status reports only the first failure. If the file was
+  // removed, the status says once how to save it.
   absl::Status Write(const Sample& sample, const std::vector<Alert>& raised);
-  // Tries the last sample again if it was dropped; writes no end if that fails again. Call once.
+  // Tries again what waits, with the last sample; writes no end if that fails again. Call once.
   absl::Status Finish(absl::Duration t, const std::string& reason);
   const std::string& path() const { return path_; }
   // For a process that follows the recording.
@@ -41,15 +43,20 @@ class TimelineFile {
   TimelineFile(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
   // Leaves the file as it was if it fails.
   absl::Status Append(const std::string& record);
+  // All that is unwritten, oldest first, as far as it fits.
+  absl::Status AppendUnwritten();
+  // Whether there is still no space for the record that failed: a target that writes, too, needs what there is.
+  bool IsStillFull() const;
   // What to report of a failed Append().
-  absl::Status CountDropped(const absl::Status& failure);
+  absl::Status Told(const absl::Status& failure);
   bool IsRemoved() const;
 
   std::string path_;
   Fd fd_;
   RecordEncoder encoder_;
-  std::string unwritten_;  // the last record, if it was dropped: it has what those before it were to have
-  off_t end_ = 0;          // where the closing bytes begin
+  std::deque<std::string> waiting_;  // records that were made before what the encoder has not written
+  size_t failed_bytes_ = 0;          // of the last attempt; 0: it succeeded
+  off_t end_ = 0;                    // where the closing bytes begin
   bool empty_ = true;
   MovedFiles moved_;
   const bool privileged_ = EffectiveCapabilities() != 0;  // at creation; /proc/PID/fd then belongs to root

@@ -98,6 +98,28 @@ TEST_CASE("what is too much is dropped and counted, but no process") {
   CHECK(backlog.sample().events.empty());
 }
 
+TEST_CASE("it is large when there are many ended processes, or rows of them, however many live") {
+  Backlog backlog;
+  CHECK(backlog.empty());
+  Sample sample = {.events = {Started(0, -1), Started(1, 0)}};
+  for (int i = 0; i < static_cast<int>(Backlog::kManyRows); ++i) {
+    sample.processes.push_back(RowWithCopies(2 + i, 1));
+    sample.copy_sites.push_back({.index = 1, .copy_site = i});
+  }
+  backlog.Add(sample, {});
+  CHECK_FALSE(backlog.empty());
+  CHECK_FALSE(backlog.is_large());
+  backlog.Add({.events = {Exited(1)}}, {});
+  CHECK(backlog.is_large());
+  backlog.Clear();
+  CHECK(backlog.empty());
+  CHECK_FALSE(backlog.is_large());
+  for (int i = 0; i < static_cast<int>(Backlog::kManyRows); ++i) sample.events.push_back(Exited(2 + i));
+  sample.copy_sites.clear();
+  backlog.Add(sample, {});
+  CHECK(backlog.is_large());
+}
+
 TEST_CASE("of too many alerts the latest are kept, and the latest of each limit") {
   Backlog backlog;
   const Alert rare = {.t = absl::Seconds(1), .over = true, .name = "rare"};

@@ -16,6 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "builders.h"
 #include "fixture_tree.h"
 #include "json_schema.h"
 #include "judged.h"
@@ -85,6 +86,19 @@ class FileSizeLimit {
   rlimit old_;
   sighandler_t old_handler_;
 };
+
+// A tick in which 2,000 children come and go.
+Sample WithShortLives(int tick) {
+  Sample sample = {.t = absl::Seconds(1 + tick)};
+  if (tick == 0) sample.events.push_back(Started(0, -1));
+  sample.processes.push_back(RowWithCopies(0, tick));
+  for (int index = 1 + tick * 2000; index < 1 + (tick + 1) * 2000; ++index) {
+    sample.events.push_back(Started(index, 0));
+    sample.events.push_back(Exited(index));
+    sample.processes.push_back(RowWithCopies(index, 5));
+  }
+  return sample;
+}
 
 // Checks that the replay of a file knows everything that the live recording knew.
 void CheckSameEnd(const RunModel& live, const std::string& path) {
@@ -247,6 +261,18 @@ TEST_CASE("a file without an end is refused, and so is a recording that was refo
   CHECK_THAT(std::string(large.message()), Catch::Contains("more than 64 MiB"));
 }
 
+TEST_CASE("a record that is too long is named, not taken for the end of the file") {
+  FixtureTree tree;
+  const std::string header = EncodeHeader(RandomRecording(1).Info());
+  tree.Write("/t.json", absl::StrCat(header, "\n{\"t\":7.5,\"type\":\"sample\"}\n,{\"t\":8,\"type\":\""));
+  std::filesystem::resize_file(tree.root() + "/t.json", 65 << 20);
+  const Replayed replayed = Replay(tree.root() + "/t.json");
+  CHECK(replayed.samples.size() == 1);
+  CHECK(replayed.contents.status().code() == absl::StatusCode::kFailedPrecondition);
+  CHECK_THAT(std::string(replayed.contents.status().message()),
+             Catch::Contains("/t.json: the record after 7s has more than 64 MiB"));
+}
+
 TEST_CASE("lines of any length are read") {
   const size_t length = (16 << 10) + GENERATE(range(-3, 4)) + GENERATE(0, 16 << 10);
   FixtureTree tree;
@@ -379,6 +405,55 @@ TEST_CASE("a disk that has space for the end but not for the last sample leaves 
   CHECK((*file)->records_dropped() == 2);
   CHECK(ReadWhole(path) == before);
   CHECK_FALSE(Replay(path).contents->complete);
+}
+
+TEST_CASE("what waits for a disk that is full for long is written in parts, each as soon as it fits") {
+  FixtureTree tree;
+  const std::string path = tree.root() + "/t.json";
+  auto file = TimelineFile::Create(path, RandomRecording(24).Info());
+  REQUIRE(file.ok());
+  Run live;
+  uint64_t ticks = 0;
+  const auto write = [&] {
+    const Sample sample = WithShortLives(static_cast<int>(ticks++));
+    Append(sample, &live);
+    static_cast<void>((*file)->Write(sample, {}));
+  };
+  write();
+  const size_t before = ReadWhole(path).size();
+  {
+    FileSizeLimit limit(before);
+    for (int i = 0; i < 12; ++i) write();
+    CHECK(ReadWhole(path).size() == before);
+    CHECK((*file)->records_dropped() == 12 - 4);  // of three ticks each becomes a record
+  }
+  SECTION("until there is space") {
+    {
+      FileSizeLimit limit(before * 5);  // for one of them
+      write();
+      CHECK(ReadWhole(path).size() > before * 3);
+    }
+    write();
+    CHECK((*file)->records_dropped() == 12 - 4 + 1);
+    REQUIRE((*file)->Finish(live.model.t, "target ended").ok());
+    CheckSameEnd(live.model, path);
+    const Replayed replayed = Replay(path);
+    CHECK(replayed.samples.size() + replayed.samples.back().losses.records_dropped == ticks);
+    CHECK(replayed.samples.size() == 1 + 4 + 1);
+    for (const Sample& sample : replayed.samples) CHECK(sample.processes.size() < Backlog::kManyRows);
+  }
+  SECTION("until the end, when there is space") {
+    REQUIRE((*file)->Finish(live.model.t, "target ended").ok());
+    CHECK((*file)->records_dropped() == 12 - 4);
+    CheckSameEnd(live.model, path);
+  }
+  SECTION("for ever") {
+    FileSizeLimit limit(before);
+    CHECK((*file)->Finish(live.model.t, "target ended").ok());  // the failure was reported
+    limit.Lift();
+    CHECK((*file)->records_dropped() == 12 + 1);
+    CHECK(ReadWhole(path).size() == before);
+  }
 }
 
 TEST_CASE("a full tmpfs") {
