@@ -165,6 +165,20 @@ def test_process_in_a_frame_is_found_by_itself(target):
     assert said["root"].startswith("worker (in main, pickle_targets.py:")
 
 
+@pytest.mark.parametrize("method", ["default", "fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("version", PYTHONS)
+def test_a_queue_of_the_default_context_follows_the_start_method(target, version, method):
+    """set_start_method('spawn') would make it anew; get_context('spawn').Process is refused it (3.11.5 and later)."""
+    process = target(f"queue-{method}", python=PYTHONS[version])
+    asks = next(line for line in process.lines if line.get("event") == "ready")["asks"]
+    said = pickle_of(process.pid)
+    if asks and method in ("spawn", "forkserver"):
+        assert said["verdict"] == "will-fail" and said["failures"][0]["path"] == "worker._args[0]._rlock", said
+        return
+    assert said["verdict"] == "unknown" and said["failures"] == [], said
+    assert not asks or ("set_start_method()" in said["why_unknown"] and said["bytes_each"]["high"]), said
+
+
 def test_a_loader_without_workers_is_not_judged_and_others_are_counted(target):
     said = pickle_of(target("loaders").pid)
     assert (said["verdict"], said["failures"][0]["path"]) == ("will-fail", "trained.dataset.keys"), said

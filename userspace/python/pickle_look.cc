@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "posix/clock.h"
@@ -111,7 +112,11 @@ PickleLook LookOnce(const Interpreter& interpreter, const MemoryReader& memory,
   }
   Move(&first, kept, &look);
   look.refused = std::erase_if(look.failures, [](const PickleFailure& failure) { return !failure.confirmed; });
-  const bool whole = !first.capped && first.unreadable == 0 && first.unknowns.empty() && !first.unsized;
+  // A lock is sent whole, whatever made it.
+  const bool followed = first.unknowns_left_out == 0 && absl::c_all_of(first.unknowns, [](const auto& unknown) {
+                          return unknown.runs == kFollowsStartMethod;
+                        });
+  const bool whole = !first.capped && first.unreadable == 0 && followed && !first.unsized;
   look.bytes.best = first.bytes + first.rest_bytes;
   look.bytes.low = first.bytes - std::min(first.bytes, first.bytes / 10 + first.unsure_bytes / 2);
   if (whole) look.bytes.high = first.bytes + first.bytes / 10 + first.unsure_bytes;

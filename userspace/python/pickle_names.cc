@@ -1,6 +1,7 @@
 // Whether pickle finds a class or a function again by its name (declared in pickle_rules.h).
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -59,6 +60,21 @@ std::string PickleRules::NameText(uint64_t text) {
   return ReadString(graph_.layout(), graph_.memory(), text, kMaxKeyBytes + 4).value_or("");
 }
 
+// By which its workers are started: that of their own context, else the program's. "": unknown.
+const std::string& PickleRules::StartMethod() {
+  if (start_method_) return *start_method_;
+  const uint64_t own = graph_.Attribute(starter_, "_DataLoader__multiprocessing_context");
+  const uint64_t program = graph_.InDict(graph_.ModuleDict("multiprocessing.context"), "_default_context");
+  uint64_t set = graph_.Attribute(program, "_actual_context");
+  if (set == graph_.interpreter().none) set = graph_.Attribute(program, "_default_context");  // until it is asked for
+  std::string method;
+  for (const uint64_t name : {starter_, graph_.Attribute(starter_, "_start_method"), graph_.Attribute(own, "_name"),
+                              graph_.Attribute(set, "_name")}) {
+    if (method = graph_.Text(name); !method.empty()) break;
+  }
+  return start_method_.emplace(std::move(method));
+}
+
 // multiprocessing.synchronize.SemLock.__getstate__() has asked for the context since 3.11.5.
 ByName PickleRules::FindSemLock(uint64_t lock) {
   for (const char* name : {"_is_fork_ctx", "is_fork_ctx"}) {
@@ -66,7 +82,10 @@ ByName PickleRules::FindSemLock(uint64_t lock) {
     if (made == 0) continue;
     const std::optional<int64_t> value = graph_.Int(made);
     if (!value) return {.unknown = true, .runs = "multiprocessing.synchronize.SemLock.__getstate__"};
-    return {.reason = *value == 0 ? PickleReason::kNone : PickleReason::kForkContext};
+    if (*value == 0) return {};
+    if (ending_ || StartMethod() == "spawn" || StartMethod() == "forkserver")
+      return {.reason = PickleReason::kForkContext};
+    return {.unknown = true, .runs = kFollowsStartMethod};
   }
   // Before, it was sent without the name by which the new process would open it. SemLockObject::name.
   const uint64_t semaphore = graph_.Attribute(lock, "_semlock");

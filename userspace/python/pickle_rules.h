@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -88,6 +89,11 @@ class PickleRules {
   ByName FindItself(uint64_t object, const TypeRule& rule);
   // "file.py:12" of a function or a class; "" if unknown.
   std::string DefinedAt(uint64_t object);
+  // Who starts the workers that are sent the objects: PickleRoot::starter.
+  void set_starter(uint64_t starter) {
+    starter_ = starter;
+    start_method_.reset();
+  }
   bool main_has_file() const { return main_has_file_; }
 
  private:
@@ -101,6 +107,7 @@ class PickleRules {
   bool SlotsAreDeclared(const TypeShape& shape);
   ByName Lookup(uint64_t object, std::string module, std::string name);
   ByName FindSemLock(uint64_t lock);
+  const std::string& StartMethod();
   ByName FindLogger(uint64_t logger);
   std::string NameText(uint64_t text);  // at most kMaxKeyBytes and some; longer ones are unknown
   std::string CodeName(uint64_t function, std::string* file);
@@ -111,6 +118,8 @@ class PickleRules {
   absl::flat_hash_map<uint64_t, int> failures_;       // of types that could not be judged
   absl::flat_hash_map<uint64_t, uint64_t> reducers_;  // type → function, as ForkingPickler's dispatch_table
   absl::flat_hash_map<uint64_t, ByName> names_;
+  uint64_t starter_ = 0;
+  std::optional<std::string> start_method_;  // of its workers, once something asked for it
   bool main_has_file_ = false;
   const bool ending_;
   const std::function<bool()> out_of_time_;

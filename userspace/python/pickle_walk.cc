@@ -40,6 +40,7 @@ void PickleWalk::LookAtClock() { capped |= BootTime() - began_ > limits_.time ||
 
 void PickleWalk::Run(const PickleRoot& root) {
   expression_ = root.expression;
+  rules_.set_starter(root.starter);
   names_.insert(root.names.begin(), root.names.end());
   bytes = 3;          // PROTO, STOP
   nodes_ = {Node{}};  // stands for the message
@@ -322,6 +323,7 @@ bool PickleWalk::IsBefore(uint32_t a, uint32_t b) const {
 // ---- A finding, read again ----
 
 bool PickleWalk::StillThere(const PickleRoot& root, const std::vector<Node>& chain, const Found& found) {
+  rules_.set_starter(root.starter);
   uint64_t at = 0;
   for (const Node& step : chain) {
     if (at == 0) {  // a part of the root

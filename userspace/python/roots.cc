@@ -218,7 +218,7 @@ bool Finder::Take(const std::string& name, uint64_t object, PickleRoot* root) {
   }
   root->expression = name != "self" ? name : sent == Sent::kItself ? "Process" : "DataLoader";
   if (root->parts.empty()) return false;
-  taken_ = object;
+  taken_ = root->starter = object;
   return true;
 }
 
@@ -273,6 +273,7 @@ bool Finder::TakeFromSpawn(const std::vector<RawFrame>& frames, PickleRoot* root
       continue;
     for (const Variable& local : LocalsOf(graph_, frame)) {
       if (local.name == "fn" || local.name == "args") root->parts.emplace_back(local.name, Opened(local.object));
+      if (local.name == "start_method") root->starter = Opened(local.object);
     }
     root->expression = "spawn()";
     root->where = "torch.multiprocessing";

@@ -27,6 +27,8 @@ struct PickleRoot {
   std::string where;
   // Objects on the way for which the program has names of its own: paths through one begin with its name.
   std::vector<std::pair<uint64_t, std::string>> names;
+  // What says how the workers are started: a DataLoader, a Process, or a str: "spawn". 0: nothing was found that does.
+  uint64_t starter = 0;
 };
 
 // `expression`: a module or a name in __main__ or in a frame, then .attribute, [3] and ['key']:

@@ -36,7 +36,7 @@ import typing
 import unittest.mock
 import uuid
 import weakref
-from multiprocessing import context, get_context, popen_spawn_posix, reduction
+from multiprocessing import context, get_context, popen_spawn_posix, reduction, set_start_method
 
 
 class Holder:
@@ -875,6 +875,7 @@ holders = {}
 
 
 def main():
+    set_start_method("spawn")  # with fork it would be unknown what locks of the fork context would be
     plain = kinds()
     for number, (name, value, path) in enumerate(plain + traps()):
         holders[name] = Holder(value)

@@ -142,6 +142,12 @@ def main():
         holder.keys = {}.keys()
         worker = multiprocessing.get_context("spawn").Process(target=print, args=(holder,))
         keep.append(worker)
+    elif what.startswith("queue-"):  # made by the default context, which forks, as the worker is or is not
+        multiprocessing.set_start_method("fork")
+        context = multiprocessing if what == "queue-default" else multiprocessing.get_context(what[6:])
+        worker = context.Process(target=print, args=(multiprocessing.Queue(),))
+        said["asks"] = any("is_fork_ctx" in name for name in vars(multiprocessing.Lock()))  # since 3.11.5
+        keep.append(worker)
     elif what == "loaders":
         holder = Dataset()
         holder.keys = {}.keys()

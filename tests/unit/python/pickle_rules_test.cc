@@ -23,7 +23,78 @@ struct Torn : PythonMemory {
   void Settle() { Word(kType + layout().type.dict, 0); }
 };
 
+// A lock of the fork context, in a program whose default context is `set`; 0: nothing asked for that yet, and it is
+// fork's.
+struct ForkLock : PythonMemory {
+  static constexpr uint64_t kInstance = 0x60000, kModuleType = 0x62000, kNoneType = 0x64000, kBool = 0x66000;
+  static constexpr uint64_t kNone = 0x68000, kTrue = 0x68100, kFork = 0x68200, kSpawn = 0x68300;
+  static constexpr uint64_t kLock = 0x70000, kForkContext = 0x72000, kSpawnContext = 0x74000, kDefault = 0x76000;
+  static constexpr uint64_t kProcess = 0x78000, kLoader = 0x7a000;
+  static constexpr uint64_t kModule = 0x80000, kGlobals = 0x82000, kModules = 0x84000, kInterpreter = 0x86000;
+
+  explicit ForkLock(uint64_t set = 0) {
+    const StateLayout state = StateLayoutOf(layout());
+    for (const auto& [type, name] : {std::pair<uint64_t, const char*>{kInstance, "instance"},
+                                     {kModuleType, "module"},
+                                     {kNoneType, "NoneType"},
+                                     {kBool, "bool"}}) {
+      AddType(type, kTypeType, name, kStaticFlags);
+      AddBases(type, {type});
+    }
+    Word(kInstance + state.dict_offset, 16);
+    Word(kNone + layout().object.type, kNoneType);
+    interpreter_.none = kNone;
+    Word(kTrue + layout().object.type, kBool);
+    Word(kTrue + layout().object.var_size, 1);
+    Word(kTrue + layout().object.var_size + 8, 1);
+    AddStr(kFork, "fork");
+    AddStr(kSpawn, "spawn");
+    AddInstance(kLock, {{"_is_fork_ctx", kTrue}});
+    AddInstance(kForkContext, {{"_name", kFork}});
+    AddInstance(kSpawnContext, {{"_name", kSpawn}});
+    AddInstance(kDefault, {{"_default_context", kForkContext}, {"_actual_context", set == 0 ? kNone : set}});
+    AddInstance(kProcess, {{"_start_method", kSpawn}});
+    AddInstance(kLoader, {{"_DataLoader__multiprocessing_context", kSpawnContext}});
+    Word(kModule + layout().object.type, kModuleType);
+    Word(kModule + state.module_dict, kGlobals);
+    AddDict(kGlobals, {{"_default_context", kDefault}});
+    AddDict(kModules, {{"multiprocessing.context", kModule}});
+    interpreter_.main_interpreter = kInterpreter;
+    Word(kInterpreter + layout().interpreter.modules, kModules);
+  }
+  void AddInstance(uint64_t address, const std::vector<std::pair<std::string, uint64_t>>& attributes) {
+    AddDict(address + 0x100, attributes);
+    Word(address, 1);
+    Word(address + layout().object.type, kInstance);
+    Word(address + 16, address + 0x100);
+  }
+  ByName Find(uint64_t starter = 0, bool ending = false) {
+    ObjectGraph graph(interpreter_, *this);
+    PickleRules rules(&graph, ending);
+    rules.set_starter(starter);
+    return rules.FindItself(kLock, {.replay = Replay::kSemLock});
+  }
+};
+
 }  // namespace
+
+TEST_CASE("pickle rules: a lock of the fork context is made anew where the program's start method is switched") {
+  for (const uint64_t set : {uint64_t{0}, ForkLock::kForkContext}) {
+    const ByName found = ForkLock(set).Find();
+    CHECK(found.unknown);
+    CHECK(found.reason == PickleReason::kNone);
+    CHECK(found.runs == kFollowsStartMethod);
+  }
+}
+
+TEST_CASE("pickle rules: a lock of the fork context fails where workers are started otherwise, or were to be") {
+  CHECK(ForkLock(ForkLock::kSpawnContext).Find().reason == PickleReason::kForkContext);
+  CHECK(ForkLock().Find(ForkLock::kProcess).reason == PickleReason::kForkContext);
+  CHECK(ForkLock().Find(ForkLock::kLoader).reason == PickleReason::kForkContext);
+  CHECK(ForkLock().Find(ForkLock::kSpawn).reason == PickleReason::kForkContext);
+  CHECK(ForkLock().Find(0, /*ending=*/true).reason == PickleReason::kForkContext);
+  CHECK(ForkLock(ForkLock::kSpawnContext).Find(ForkLock::kFork).unknown);
+}
 
 TEST_CASE("pickle rules: random.Random is sent by getstate(), which its subclasses have otherwise") {
   constexpr uint64_t kRandom = 0x60000, kSystem = 0x62000, kMine = 0x64000, kPlain = 0x66000, kFunction = 0x1000000;

@@ -59,6 +59,11 @@ struct PickleFailure {
   bool operator==(const PickleFailure&) const = default;
 };
 
+// Decides on a lock of multiprocessing that the fork context made, in a program that starts its workers by fork: those
+// of the default context are made anew by the start method that the program is given, others are not.
+inline constexpr char kFollowsStartMethod[] =
+    "the start method that is set when it is made; a context of the workers alone fails";
+
 struct PickleUnknown {
   std::string path, type;
   std::string runs;  // the code that decides: "Vocab.__getstate__ (vocab.py:12)"

@@ -71,6 +71,13 @@ std::string WhyUnknown(const PickleLook& look) {
   if (look.capped) return "the walk stopped at its limit; name a part of it with --object";
   if (look.refused > 0) return "the objects changed while they were read; look again";
   if (look.unreadable > 0) return "some objects could not be read; look again";
+  const bool locks_alone =
+      look.failures.empty() && look.unknowns_left_out == 0 && !look.unknowns.empty() &&
+      absl::c_all_of(look.unknowns, [](const PickleUnknown& unknown) { return unknown.runs == kFollowsStartMethod; });
+  if (locks_alone) {
+    return "its locks of multiprocessing pickle if set_start_method() comes before they are made, and fail if only the "
+           "workers get another context";
+  }
   if (!look.unknowns.empty()) return "reading alone can't tell whether some of the objects pickle";
   return "two readings differ; look again";
 }

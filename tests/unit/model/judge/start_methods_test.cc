@@ -44,6 +44,17 @@ TEST_CASE("start methods: a confirmed failure decides, a possible one does not",
   CHECK(StartMethodsJson(look)[1]["failures"][0]["certainty"] == "possible");
 }
 
+TEST_CASE("start methods: locks that follow the start method are the reason, if nothing else is unknown") {
+  PickleLook look = Whole();
+  look.unknowns = {{.path = "q._rlock", .type = "multiprocessing.synchronize.Lock", .runs = kFollowsStartMethod}};
+  CHECK(StartMethodsText(look, {.anonymous_bytes = 5})
+            .starts_with("Whether spawn or forkserver would work is unknown: its locks of multiprocessing pickle if "
+                         "set_start_method() comes before they are made, and fail if only the workers get another "
+                         "context.\n"));
+  look.unknowns.push_back({.path = "data.x", .type = "X", .runs = "X.__reduce__ (x.py:3)"});
+  CHECK(WhyUnknown(look) == "reading alone can't tell whether some of the objects pickle");
+}
+
 TEST_CASE("start methods: an interpreter that is too old is the reason", "[start_methods]") {
   CHECK(WhyNotJudged("3.7.16").find("3.7.16") != std::string::npos);
   CHECK(WhyNotJudged("3.8.0").empty());
