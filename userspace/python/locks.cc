@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "model/library_name.h"
 #include "python/duty.h"
 #include "python/graph.h"
 
@@ -295,6 +296,17 @@ std::vector<LockReader::WithStatement> LockReader::WithStatementsOf(const Thread
     }
   }
   return found;
+}
+
+bool LockReader::IsNewInChild(const WithStatement& with) const {
+  // Those of handlers and its own, which it has taken by `with` since 3.13.
+  if (LibraryOf(with.where.file) == "logging") return true;
+  constexpr std::pair<absl::string_view, absl::string_view> kRenewed[] = {
+      {"threading", "_active_limbo_lock"}, {"concurrent.futures.thread", "_global_shutdown_lock"}};
+  const ObjectGraph graph(interpreter_, memory_);
+  return std::any_of(std::begin(kRenewed), std::end(kRenewed), [&](const auto& renewed) {
+    return graph.InDict(graph.ModuleDict(renewed.first), renewed.second) == with.lock.address;
+  });
 }
 
 bool LockReader::HasGivenBack(const ThreadState& thread, uint64_t address) {

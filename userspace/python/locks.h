@@ -74,6 +74,8 @@ class LockReader {
     Frame where;
   };
   std::vector<WithStatement> WithStatementsOf(const ThreadState& thread);
+  // Whether a forked child has a new lock in place of it, by what CPython itself does there.
+  bool IsNewInChild(const WithStatement& with) const;
   // Whether the thread is in Condition.wait() of a Condition on the lock at `address`, and so has given it back.
   bool HasGivenBack(const ThreadState& thread, uint64_t address);
   // How many `with` statements of the thread have entered, or are entering, the lock at `address`.

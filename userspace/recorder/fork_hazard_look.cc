@@ -268,7 +268,7 @@ void Look::FindLocks(ForkHazardSeen* seen) {
   for (const Seen& thread : threads_) {
     if (thread.state == nullptr || looked++ > kMostHazardThreads) break;
     for (const LockReader::WithStatement& with : locks_->WithStatementsOf(*thread.state)) {
-      if (!Has(thread, with)) continue;
+      if (!Has(thread, with) || locks_->IsNewInChild(with)) continue;
       const HeldLockKind kind = with.lock.kind == AwaitedKind::kRLock ? HeldLockKind::kRLock : HeldLockKind::kLock;
       claims[with.lock.address].push_back({kind, thread.tid, "", with.lock.address, with.where});
     }

@@ -66,6 +66,27 @@ TEST_CASE("python locks: a lock that is only an argument is in no with statement
   CHECK(thread.Count({}) == 0);
 }
 
+TEST_CASE("python locks: a child has new locks in place of logging's and of two others of the library") {
+  constexpr uint64_t kInterpreter = 0x40000, kModules = 0x42000, kModule = 0x44000, kGlobals = 0x46000;
+  constexpr uint64_t kModuleType = 0x15000;
+  Thread314 memory;
+  memory.AddType(kModuleType, Thread314::kTypeType, "module", Thread314::kStaticFlags);
+  memory.interpreter_.main_interpreter = kInterpreter;
+  memory.Word(kInterpreter + memory.layout().interpreter.modules, kModules);
+  memory.AddDict(kModules, {{"threading", kModule}});
+  memory.Word(kModule + memory.layout().object.type, kModuleType);
+  memory.Word(kModule + StateLayoutOf(memory.layout()).module_dict, kGlobals);
+  memory.AddDict(kGlobals, {{"_active_limbo_lock", kLock}});
+  const LockReader locks(memory.interpreter(), memory);
+  const auto is_new = [&](uint64_t lock, const char* file) {
+    return locks.IsNewInChild({.lock = {.address = lock}, .where = {file, "f", 3}});
+  };
+  CHECK(is_new(kOther, "/usr/lib/python3.13/logging/__init__.py"));  // Handler.handle() since 3.13
+  CHECK_FALSE(is_new(kOther, "/app/emit.py"));                       // of a handler's own emit()
+  CHECK(is_new(kLock, "/usr/lib/python3.13/threading.py"));
+  CHECK_FALSE(is_new(kOther, "/usr/lib/python3.13/threading.py"));  // of an Event
+}
+
 TEST_CASE("python locks: a rwlock of glibc names the thread that writes") {
   // readers, writers, wrphase_futex, writers_futex, padding, cur_writer, shared
   const auto owner = [](std::vector<int32_t> fields) {
