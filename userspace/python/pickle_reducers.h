@@ -68,7 +68,6 @@ inline constexpr NamedRule kReducers[] = {
     {"frozenset", Replay::kItems},
     {"BaseException", Replay::kException},
     {"OSError", Replay::kException},
-    {"bytearray", Replay::kBytes},
     {"range", Replay::kAtom, 40},
     {"decimal.Decimal", Replay::kAtom, 50},
     {"fractions.Fraction", Replay::kAtom, 60},
@@ -98,6 +97,14 @@ inline constexpr NamedRule kReducers[] = {
     {"types.SimpleNamespace", Replay::kState},
     {"_io.BytesIO", Replay::kBuffer, 60},
     {"_io.StringIO", Replay::kBuffer, 60},
+};
+// Reducers that call another method of the object, which a subclass may have otherwise.
+struct CallingReducer {
+  absl::string_view owner, name, calls;
+};
+inline constexpr CallingReducer kCalling[] = {
+    {"random.Random", "__reduce__", "getstate"},
+    {"numpy.ndarray", "__reduce_ex__", "__reduce__"},
 };
 // Functions that copyreg.dispatch_table and ForkingPickler have for a type, with the end of their files. None sends the
 // state.

@@ -200,9 +200,12 @@ bool PickleRules::JudgeReducer(const ObjectGraph::Method& method, absl::string_v
   const NamedRule* const row =
       of_enum ? RowOf(kEnumReducers, LastPart(function), &NamedRule::name)
               : RowOf(kReducers, of_timezone ? absl::string_view("datetime.timezone") : owner, &NamedRule::name);
-  if (owner == "random.Random" && name == "__reduce__") {  // it calls getstate()
-    const ObjectGraph::Method state = FindMethod(rule->shape, "getstate");
-    if (state.owner != method.owner) return JudgeReducer(state, "getstate", rule);
+  for (const CallingReducer& reducer : kCalling) {
+    if (reducer.owner != owner || reducer.name != name) continue;
+    const ObjectGraph::Method called = FindMethod(rule->shape, reducer.calls);
+    if (called.owner == method.owner) continue;
+    rule->owner = owner;  // its content counts all the same
+    return JudgeReducer(called, reducer.calls, rule);
   }
   if (row != nullptr) {
     rule->replay = row->replay;
@@ -219,6 +222,10 @@ bool PickleRules::JudgeReducer(const ObjectGraph::Method& method, absl::string_v
     if (row->replay == Replay::kScalar && absl::c_any_of(rule->shape.mro, is_void)) {
       rule->replay = Replay::kUnknown;
       rule->runs = "numpy.void.__reduce__ of a record (native code)";
+    }
+    if (owner == "array.array" && rule->shape.address != method.owner) {
+      rule->replay = Replay::kUnknown;
+      rule->runs = "array.array.__reduce_ex__ of a subclass, with its attributes (native code)";
     }
     if (row->replay == Replay::kItems && JudgeItems(rule) && rule->sends_state) JudgeOwnedState(rule);
     return rule->replay != Replay::kUnknown;

@@ -184,6 +184,7 @@ void PickleWalk::Visit(uint32_t parent, uint32_t ordinal, const Edge& edge) {
     case Replay::kUnknown: {
       Note(node, {.type = rule->shape.info.name, .runs = rule->runs}, &unknowns, &unknowns_left_out);
       open_unknowns_.insert(node);
+      if (rule->owner == "numpy.ndarray") CountArray(object);
       break;
     }
     case Replay::kArray:

@@ -752,6 +752,8 @@ def traps():
         ("exception of a cause", type_of_error(), None), ("memory file", __import__("io").BytesIO(b"a"), ""),
         ("user dict", collections.UserDict(a=1), ""), ("chain map", collections.ChainMap({}, {"a": lock()}), ".maps[1]['a']"),
         ("nested function's default", functools.partial(function, key=lambda: 0), None), ("bytes subclass", BytesOf(b"a"), ""),
+        ("bytearray subclass", BytearrayOf(b"a"), ""), ("bytearray subclass with lock attribute", with_lock(BytearrayOf(b"a")), None),
+        ("array subclass", ArrayOf("i", [1]), ""), ("array subclass with lock attribute", with_lock(ArrayOf("i", [1])), None),
         ("float subclass", FloatOf(1.5), ""), ("frozenset subclass", FrozenOf([1]), ""), ("set subclass with lock", SetOf([lock()]), None),
     ]
 
@@ -810,6 +812,14 @@ class StateOfLies(StateOfTwo):
 
 
 class BytesOf(bytes):
+    pass
+
+
+class BytearrayOf(bytearray):
+    pass
+
+
+class ArrayOf(array.array):
     pass
 
 

@@ -23,6 +23,16 @@ struct Torn : PythonMemory {
   void Settle() { Word(kType + layout().type.dict, 0); }
 };
 
+struct Classes : PythonMemory {
+  void AddClass(uint64_t type, const std::string& name, const std::vector<uint64_t>& bases,
+                const std::vector<std::pair<std::string, uint64_t>>& attributes) {
+    AddType(type, kTypeType, name, kStaticFlags);
+    AddBases(type, bases);
+    AddDict(type + 0x1000, attributes);
+    Word(type + layout().type.dict, type + 0x1000);
+  }
+};
+
 // A lock of the fork context, in a program whose default context is `set`; 0: nothing asked for that yet, and it is
 // fork's.
 struct ForkLock : PythonMemory {
@@ -98,18 +108,11 @@ TEST_CASE("pickle rules: a lock of the fork context fails where workers are star
 
 TEST_CASE("pickle rules: random.Random is sent by getstate(), which its subclasses have otherwise") {
   constexpr uint64_t kRandom = 0x60000, kSystem = 0x62000, kMine = 0x64000, kPlain = 0x66000, kFunction = 0x1000000;
-  PythonMemory memory;
-  const auto add = [&](uint64_t type, const std::string& name, const std::vector<uint64_t>& bases,
-                       const std::vector<std::pair<std::string, uint64_t>>& attributes) {
-    memory.AddType(type, PythonMemory::kTypeType, name, PythonMemory::kStaticFlags);
-    memory.AddBases(type, bases);
-    memory.AddDict(type + 0x1000, attributes);
-    memory.Word(type + memory.layout().type.dict, type + 0x1000);
-  };
-  add(kRandom, "random.Random", {kRandom}, {{"__reduce__", kFunction}, {"getstate", kFunction}});
-  add(kSystem, "random.SystemRandom", {kSystem, kRandom}, {{"getstate", kFunction}});
-  add(kMine, "Mine", {kMine, kRandom}, {{"getstate", kFunction}});
-  add(kPlain, "Plain", {kPlain, kRandom}, {{"shuffle", kFunction}});
+  Classes memory;
+  memory.AddClass(kRandom, "random.Random", {kRandom}, {{"__reduce__", kFunction}, {"getstate", kFunction}});
+  memory.AddClass(kSystem, "random.SystemRandom", {kSystem, kRandom}, {{"getstate", kFunction}});
+  memory.AddClass(kMine, "Mine", {kMine, kRandom}, {{"getstate", kFunction}});
+  memory.AddClass(kPlain, "Plain", {kPlain, kRandom}, {{"shuffle", kFunction}});
   ObjectGraph graph(memory.interpreter(), memory);
   PickleRules rules(&graph);
   for (const uint64_t type : {kRandom, kPlain}) CHECK(rules.RuleOf(type)->replay == Replay::kAtom);
@@ -117,6 +120,31 @@ TEST_CASE("pickle rules: random.Random is sent by getstate(), which its subclass
   CHECK(rules.RuleOf(kSystem)->reason == PickleReason::kForbidden);
   CHECK(rules.RuleOf(kMine)->replay == Replay::kUnknown);
   CHECK(rules.RuleOf(kMine)->runs == "Mine.getstate (native code)");
+}
+
+TEST_CASE("pickle rules: ndarray.__reduce_ex__() calls the __reduce__() that a subclass may have") {
+  constexpr uint64_t kArray = 0x60000, kMine = 0x62000, kPlain = 0x64000, kFunction = 0x1000000;
+  Classes memory;
+  memory.AddClass(kArray, "numpy.ndarray", {kArray}, {{"__reduce_ex__", kFunction}, {"__reduce__", kFunction}});
+  memory.AddClass(kMine, "Mine", {kMine, kArray}, {{"__reduce__", kFunction}});
+  memory.AddClass(kPlain, "Plain", {kPlain, kArray}, {{"__setstate__", kFunction}});
+  ObjectGraph graph(memory.interpreter(), memory);
+  PickleRules rules(&graph);
+  for (const uint64_t type : {kArray, kPlain}) CHECK(rules.RuleOf(type)->replay == Replay::kArray);
+  CHECK(rules.RuleOf(kMine)->replay == Replay::kUnknown);
+  CHECK(rules.RuleOf(kMine)->runs == "Mine.__reduce__ (native code)");
+}
+
+TEST_CASE("pickle rules: a subclass of bytearray or array.array sends its attributes, too") {
+  const auto [base, exact] = GENERATE(std::pair("bytearray", Replay::kBytes), std::pair("array.array", Replay::kArray));
+  constexpr uint64_t kBase = 0x60000, kMine = 0x62000, kFunction = 0x1000000;
+  Classes memory;
+  memory.AddClass(kBase, base, {kBase}, {{"__reduce_ex__", kFunction}});
+  memory.AddClass(kMine, "Mine", {kMine, kBase}, {});
+  ObjectGraph graph(memory.interpreter(), memory);
+  PickleRules rules(&graph);
+  CHECK(rules.RuleOf(kBase)->replay == exact);
+  CHECK(rules.RuleOf(kMine)->replay == Replay::kUnknown);
 }
 
 TEST_CASE("pickle rules: a class whose attributes can't be read is judged when they can") {
