@@ -230,6 +230,18 @@ std::vector<std::string> LockReader::ImportsOf(const ThreadState& thread) {
   return modules;
 }
 
+bool LockReader::IsWithinImport(const ThreadState& thread, absl::string_view module) {
+  const Awaited says = WhatFramesSay(thread);
+  if (says.kind == AwaitedKind::kImportLock && says.detail == module) return false;
+  for (const RawFrame& frame : WalkFrames(interpreter_, memory_, thread.address)) {
+    const auto code = codes_.Resolve(frame.code, frame.instruction);
+    if (!code || code->function != "_find_and_load" || !absl::StrContains(code->file, "importlib._bootstrap")) continue;
+    const uint64_t name = FindLocal(interpreter_.layout, memory_, frame, "name");
+    if (ReadString(interpreter_.layout, memory_, name, kMaxNameBytes) == module) return true;
+  }
+  return false;
+}
+
 std::vector<uint64_t> LockReader::StackSlots(const RawFrame& frame) const {
   const PythonLayout& layout = interpreter_.layout;
   const CodeSizes sizes = SizesOf(layout.minor);

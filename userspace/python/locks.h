@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "model/facts/waits.h"
 #include "python/frames.h"
 #include "python/interpreter.h"
@@ -67,6 +68,9 @@ class LockReader {
   Awaited WhatFramesSay(const ThreadState& thread);
   // The modules that it is importing, innermost first, without the one whose import lock it waits for.
   std::vector<std::string> ImportsOf(const ThreadState& thread);
+  // Whether it is within the import of `module`, be it only in importlib's own frames, as while an extension is loaded,
+  // and does not wait for that module's lock.
+  bool IsWithinImport(const ThreadState& thread, absl::string_view module);
   // The locks of `with` statements that the thread has entered, or is entering, innermost first; those of a Condition,
   // too. Whether it has them is another question. nullopt `lock.locked`: unreadable.
   struct WithStatement {

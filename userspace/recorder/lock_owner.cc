@@ -145,14 +145,22 @@ void FindOwnerByIdent(OpenedProcess* child, OpenedProcess* parent, const ForkSna
     awaited->holder = HolderAtFork(*at_fork, *then);
 }
 
-// The thread that imports `module` in `process`, but for `waiter`.
-const ThreadWait* ImporterOf(OpenedProcess* process, absl::string_view module, pid_t waiter) {
+// The thread that imports `module` in `process`.
+const ThreadWait* ImporterOf(OpenedProcess* process, absl::string_view module) {
   for (const auto& [tid, state] : process->states) {
     const ThreadWait* thread = process->ThreadInside(tid);
-    if (thread == nullptr || thread->tid == waiter) continue;
-    if (absl::c_linear_search(process->locks->ImportsOf(state), module)) return thread;
+    if (thread != nullptr && absl::c_linear_search(process->locks->ImportsOf(state), module)) return thread;
   }
   return nullptr;
+}
+
+// Whether a thread other than the waiter may be importing `module`. One that is just looking for it does not wait, and
+// then nothing is proven.
+bool MayBeImporting(OpenedProcess* process, absl::string_view module, pid_t waiter) {
+  return absl::c_any_of(process->states, [&](const auto& entry) {
+    const ThreadWait* thread = process->ThreadInside(entry.first);
+    return thread != nullptr && thread->tid != waiter && process->locks->IsWithinImport(entry.second, module);
+  });
 }
 
 }  // namespace
@@ -215,16 +223,17 @@ void FindOwnerOfMutex(const ProcFs& proc, OpenedProcess* child, OpenedProcess* p
 
 void FindImporter(OpenedProcess* child, OpenedProcess* parent, const ForkSnapshot* at_fork, const ThreadWait& waiter,
                   Awaited* awaited) {
-  if (ImporterOf(child, awaited->detail, waiter.tid) != nullptr) {
+  if (MayBeImporting(child, awaited->detail, waiter.tid)) {
     awaited->owner = OwnerIs::kAnotherThread;
     return;
   }
   const HazardThread* then = at_fork == nullptr ? nullptr : ImporterAtFork(*at_fork, awaited->detail);
-  const ThreadWait* now = parent != nullptr && parent->locks ? ImporterOf(parent, awaited->detail, 0) : nullptr;
+  const ThreadWait* now = parent != nullptr && parent->locks ? ImporterOf(parent, awaited->detail) : nullptr;
   if (now != nullptr && HadItAtFork(*child, *now, then, at_fork))
     awaited->holder = HolderIn(parent, *now, true);
   else if (then != nullptr)
     awaited->holder = HolderAtFork(*at_fork, *then);
+  awaited->may_be_here = !awaited->holder && !child->has_all_states;
 }
 
 size_t LeftBehind(const ProcFs& proc, const OpenedProcess& child, const OpenedProcess& parent,

@@ -49,7 +49,71 @@ class Thread314 : public PythonMemory {
   }
 };
 
+struct ImportFrame {
+  std::string function, file, module;  // module: its local variable `name`; "": it has none
+};
+
+// A thread of 3.11 in these frames, innermost first.
+class ImportStack : public PythonMemory {
+ public:
+  static constexpr uint64_t kCframe = 0x31000, kFrames = 0x500000, kCodes = 0x600000, kNames = 0x700000;
+  static constexpr uint64_t kModules = 0x800000;
+
+  explicit ImportStack(const std::vector<ImportFrame>& frames) {
+    Add(kThread, std::string(256, '\0'));
+    Word(kThread + layout().thread.frame, kCframe);
+    Word(kCframe + layout().thread.frame_hop, kFrames);
+    Word(kNames + layout().object.var_size, 1);
+    Word(kNames + layout().container.tuple_items, kNames + 0x100);
+    AddStr(kNames + 0x100, "name");
+    for (size_t i = 0; i < frames.size(); ++i) {
+      const uint64_t frame = kFrames + 0x1000 * i, code = kCodes + 0x10000 * i, module = kModules + 0x1000 * i;
+      AddCode(code, frames[i]);
+      Add(frame, std::string(1024, '\0'));
+      Word(frame + layout().frame.code, code);
+      Word(frame + layout().frame.previous, i + 1 < frames.size() ? frame + 0x1000 : 0);
+      if (frames[i].module.empty()) continue;
+      AddStr(module, frames[i].module);
+      Word(code + layout().code.locals, kNames);
+      Word(frame + layout().frame.locals, module);
+    }
+  }
+  bool IsWithin(const char* module) {
+    return LockReader(interpreter_, *this).IsWithinImport({.address = kThread}, module);
+  }
+
+ private:
+  void AddCode(uint64_t address, const ImportFrame& frame) {
+    Add(address, std::string(512, '\0'));
+    Word(address + layout().object.type, kCodeType);
+    AddStr(address + 0x1000, frame.function);
+    AddStr(address + 0x2000, frame.file);
+    Add(address + 0x3000, std::string(64, '\0'));  // no lines
+    Word(address + layout().code.name, address + 0x1000);
+    Word(address + layout().code.qualname, address + 0x1000);
+    Word(address + layout().code.filename, address + 0x2000);
+    Word(address + layout().code.line_table, address + 0x3000);
+  }
+};
+
 }  // namespace
+
+TEST_CASE("python locks: a thread is within an import while an extension is loaded, not while it waits for its lock") {
+  constexpr const char* kFile = "<frozen importlib._bootstrap>";
+  const ImportFrame find = {"_find_and_load", kFile, "ext"}, main = {"<module>", "/app/main.py", ""};
+  ImportStack loads({{"ExtensionFileLoader.create_module", "<frozen importlib._bootstrap_external>", ""},
+                     {"_load_unlocked", kFile, ""},
+                     find,
+                     main});
+  CHECK(loads.IsWithin("ext"));
+  CHECK_FALSE(loads.IsWithin("other"));
+  const ImportFrame acquire = {"_ModuleLock.acquire", kFile, ""};
+  CHECK_FALSE(ImportStack({acquire, find, main}).IsWithin("ext"));
+  ImportStack nested({acquire, {"_find_and_load", kFile, "inner"}, {"_load_unlocked", kFile, ""}, find, main});
+  CHECK(nested.IsWithin("ext"));
+  CHECK_FALSE(nested.IsWithin("inner"));
+  CHECK_FALSE(ImportStack({{"_find_and_load", "/app/loader.py", "ext"}, main}).IsWithin("ext"));
+}
 
 TEST_CASE("python locks: a with statement of 3.14 has the class's __exit__ below the lock") {
   Thread314 thread;

@@ -72,7 +72,8 @@ struct Awaited {
   bool in_parent = false;       // the same object is at the same address in the parent
   bool held_in_parent = false;  // and is locked there
   std::optional<Holder> holder;
-  size_t left_behind = 0;  // kLibrary: its threads that stayed in the parent
+  size_t left_behind = 0;    // kLibrary: its threads that stayed in the parent
+  bool may_be_here = false;  // kImportLock: nobody is known to import it, and a thread of the process was not read
 };
 
 struct WaitingThread {

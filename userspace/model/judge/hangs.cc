@@ -187,6 +187,8 @@ void Explain(const WaitingProcess& process, const WaitingThread& thread, Hang* h
     hang->what = absl::StrCat(noun,
                               " that no thread of this process will ever release; one at the same address is locked "
                               "in the parent, too: perhaps the same one, held at the fork");
+  } else if (hang->kind == HangKind::kImportLock) {
+    hang->what = absl::StrCat(noun, " that no thread of this process will ever end; who began it is unknown");
   } else {
     hang->what = absl::StrCat(noun, " that no thread of this process will ever release; who had it is unknown");
   }
@@ -239,7 +241,7 @@ std::optional<Hang> JudgeStuck(const WaitingProcess& process, const WaitingThrea
     if (!IsLoneOpenMp(process, thread)) return std::nullopt;
     hang.by_fork = true;
   } else if (awaited.kind == AwaitedKind::kImportLock) {
-    hang.by_fork = process.forked;
+    hang.by_fork = process.forked && !awaited.may_be_here;
   } else if (IsLockOfPython(awaited.kind) || awaited.kind == AwaitedKind::kCMutex) {
     hang.by_fork = InheritedFor(process, awaited);
   } else if (awaited.kind == AwaitedKind::kLibrary && process.forked && process.threads.size() == 1) {

@@ -70,6 +70,17 @@ TEST_CASE("a forkserver's workers can't be started before its threads") {
         "the main module)");
 }
 
+TEST_CASE("an import that a thread of the process itself may have in progress is not blamed on the fork") {
+  WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kImportLock)});
+  process.threads[0].awaited.detail = "ext";
+  CHECK(Judged(process).at(0).by_fork);
+  process.threads[0].awaited.may_be_here = true;
+  const Hang hang = Judged(process).at(0);
+  CHECK_FALSE(hang.by_fork);
+  CHECK(hang.what == "the import of ext that no thread of this process will ever end; who began it is unknown");
+  CHECK(hang.fix.empty());
+}
+
 TEST_CASE("an owner that may have ended in the process itself is missing, and not blamed on the fork") {
   WaitingProcess process = ProcessOf({ThreadOf(7, AwaitedKind::kRLock, OwnerIs::kMissing)});
   process.threads[0].awaited.held_in_parent = true;  // by another owner
