@@ -171,6 +171,27 @@ ByName PickleRules::FindBuiltin(uint64_t function) {
                 ReadCString(graph_.memory(), name, kMaxNameBytes).value_or(""));
 }
 
+std::string PickleRules::OwnPickler() {
+  if (ending_) return "";  // what fails has failed
+  const uint64_t module = graph_.ModuleDict("multiprocessing.reduction");
+  const uint64_t pickler = graph_.InDict(module, "ForkingPickler"), dump = graph_.InDict(module, "dump");
+  const std::string name = graph_.types().NameOf(pickler).value_or("");
+  if (!name.empty() && name != "multiprocessing.reduction.ForkingPickler")
+    return absl::StrCat("the program's own pickler, ", name);
+  const uint64_t attributes = pickler == 0 ? 0 : graph_.Pointer(pickler + graph_.layout().type.dict);
+  for (const absl::string_view hook : {"reducer_override", "persistent_id"}) {
+    if (attributes != 0 && graph_.InDict(attributes, hook) != 0)
+      return absl::StrCat("the program's own ForkingPickler.", hook);
+  }
+  const std::string type = graph_.TypeName(dump);
+  std::string file;
+  if (type == "function") CodeName(dump, &file);
+  if (type == "builtin_function_or_method" ||
+      (!file.empty() && !absl::StrContains(file, "/multiprocessing/reduction.py")))
+    return absl::StrCat("the program's own multiprocessing.reduction.dump", file.empty() ? "" : ", ", file);
+  return "";
+}
+
 std::string PickleRules::DefinedAt(uint64_t object) {
   std::string file;
   if (graph_.TypeName(object) == "function") {

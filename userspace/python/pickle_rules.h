@@ -94,6 +94,9 @@ class PickleRules {
     starter_ = starter;
     start_method_.reset();
   }
+  // "the program's own pickler, dill._dill.Pickler", if the program has multiprocessing pickle by other code than its
+  // own: that decides what fails. "": it has not, or that is unreadable.
+  std::string OwnPickler();
   bool main_has_file() const { return main_has_file_; }
 
  private:

@@ -59,6 +59,10 @@ void PickleWalk::Run(const PickleRoot& root) {
   for (Found& found : failures) {
     for (uint32_t at = found.node; at != 0; at = nodes_[at].parent) found.below_unknown |= open_unknowns_.contains(at);
   }
+  if (std::string pickler = rules_.OwnPickler(); !pickler.empty() && !root.parts.empty()) {
+    for (Found& found : failures) found.below_unknown = true;
+    Note(0, {.type = graph_.TypeName(root.parts[0].second), .runs = std::move(pickler)}, &unknowns, &unknowns_left_out);
+  }
   const auto in_order = [this](const Found& a, const Found& b) { return IsBefore(a.node, b.node); };
   std::stable_sort(failures.begin(), failures.end(), in_order);
   // That is met when the new process unpickles, if it comes to that.

@@ -56,6 +56,39 @@ TEST_CASE("pickle walk: an object of a subclass of str, bytes or int is sent wit
   CHECK(number.Bytes() <= 3800);
 }
 
+TEST_CASE("pickle walk: what fails is possible only where the program has multiprocessing pickle by code of its own") {
+  constexpr uint64_t kInterpreter = 0x80000, kModules = 0x81000, kModule = 0x83000, kGlobals = 0x84000;
+  constexpr uint64_t kModuleType = 0x60000, kPickler = 0x62000, kBuiltinType = 0x64000, kDump = 0x70000;
+  const std::string pickler = GENERATE("multiprocessing.reduction.ForkingPickler", "dill.Pickler");
+  const std::string hook = GENERATE("register", "reducer_override");
+  const bool own_dump = GENERATE(false, true);
+  PythonMemory memory;
+  for (const auto& [type, name] : {std::pair<uint64_t, std::string>{kType, "_thread.lock"},
+                                   {kModuleType, "module"},
+                                   {kBuiltinType, "builtin_function_or_method"},
+                                   {kPickler, pickler}}) {
+    memory.AddType(type, PythonMemory::kTypeType, name, PythonMemory::kStaticFlags);
+    memory.AddBases(type, {type});
+  }
+  memory.AddDict(kPickler + 0x1000, {{hook, kFunction}});
+  memory.Word(kPickler + memory.layout().type.dict, kPickler + 0x1000);
+  memory.Word(kObject + memory.layout().object.type, kType);
+  if (own_dump) memory.Word(kDump + memory.layout().object.type, kBuiltinType);
+  memory.interpreter_.main_interpreter = kInterpreter;
+  memory.Word(kInterpreter + memory.layout().interpreter.modules, kModules);
+  memory.AddDict(kModules, {{"multiprocessing.reduction", kModule}});
+  memory.Word(kModule + memory.layout().object.type, kModuleType);
+  memory.Word(kModule + StateLayoutOf(memory.layout()).module_dict, kGlobals);
+  memory.AddDict(kGlobals, {{"ForkingPickler", kPickler}, {"dump", kDump}});
+  PickleWalk walk(memory.interpreter(), memory, {});
+  walk.Run({.parts = {{"", kObject}}, .expression = "x"});
+  const bool own = own_dump || hook == "reducer_override" || pickler == "dill.Pickler";
+  REQUIRE(walk.failures.size() == 1);
+  CHECK(walk.failures[0].below_unknown == own);
+  REQUIRE(walk.unknowns.size() == (own ? 1 : 0));
+  if (pickler == "dill.Pickler") CHECK(walk.unknowns[0].runs == "the program's own pickler, dill.Pickler");
+}
+
 TEST_CASE("pickle walk: a torch Module that was compiled is sent without its compiled function") {
   const std::string method = GENERATE("__getstate__", "__getattribute__");  // the latter drops nothing
   constexpr uint64_t kFunctionType = 0x60000, kNoneType = 0x62000, kCompiled = 0x70000, kNone = 0x71000;
