@@ -179,7 +179,7 @@ std::string MeaningOf(ExitCode code, absl::string_view command) {
     case kUsage:
       if (command == "check") return "a bound can't be decided, or wrong command line";
       if (command == "prove") return "no verdict, or wrong command line";
-      if (command.empty()) return "wrong command line, not a readable recording, or no verdict (check, diff, prove)";
+      if (command.empty()) return "wrong command line, no readable recording, or no verdict (check, diff, prove)";
       if (command == "diff") return "no verdict, wrong command line, or a file that is not a readable recording";
       if (command == "report" || command == "view" || command == "export")
         return "wrong command line, or a file that is not a readable recording";

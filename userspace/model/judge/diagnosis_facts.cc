@@ -1,6 +1,7 @@
 #include "model/judge/diagnosis_facts.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "absl/algorithm/container.h"
@@ -175,19 +176,22 @@ bool HasInheritedMemory(const ProcessModel& process) {
 }
 
 // Of the workers that copied most or, where none copied more than noise, held most: findings are about these, not about
-// a larger number that did little. Without workers, or where it is not known of them, of the target. Native only if no
-// process is known to have Python: one that ends as it is looked at has none, either.
+// a larger number that did little. Where none held more than noise, of most workers. Without workers, or where it is
+// not known of them, of the target. Native only if no process is known to have Python: one that ends as it is looked at
+// has none, either.
 Framework FrameworkOf(const RunModel& model) {
-  std::map<Framework, std::pair<uint64_t, uint64_t>> workers;  // pages that they copied, bytes that they held
+  std::map<Framework, std::array<uint64_t, 3>> workers;  // pages that they copied, bytes that they held, their number
   bool python = false;
   ForEachRow(model, [&](const ProcessModel& process) {
     python |= !process.python.empty() || !process.python_problem.empty();
     const bool known = process.is_worker() && process.framework && *process.framework != Framework::kNative;
     if (!process.persistent && !known) return;
     // `persistent` is all that recordings of old versions say.
-    auto& [copied, held] = workers[process.persistent ? Framework::kDataLoader : *process.framework];
+    auto& [copied, held, number] = workers[process.persistent ? Framework::kDataLoader : *process.framework];
+    const uint64_t bytes = process.peak_private_bytes.value_or(0);
     copied += NotableCopies(process, model.info.page_bytes);
-    held += process.peak_private_bytes.value_or(0) + process.stands_for;  // their number, if nothing else is known
+    held += bytes > kNoiseBytes ? bytes : 0;
+    number += process.stands_for;
   });
   const auto most = std::max_element(workers.begin(), workers.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
