@@ -166,9 +166,9 @@ def test_what_was_pickled_to_workers_has_its_figure(tmp_path):
     report, _, code = recorded(tmp_path, "system", "ddp", "none", "spawn", READ)
     assert code == 0
     found = {diagnosis["id"]: diagnosis for diagnosis in report["diagnoses"]}["private-by-spawn"]
-    said = figure_in(next(line for line in found["evidence"] if line.startswith("pickled, what each worker is sent takes about")))
+    said = figure_in(next(line for line in found["evidence"] if line.startswith("pickled, what each rank is sent takes about")))
     assert said == pytest.approx(length_of(READ), rel=0.05)
-    assert said == pytest.approx(figure_in(next(line for line in found["advice"] if line.startswith("Send the workers a path instead of about"))))
+    assert said == pytest.approx(figure_in(next(line for line in found["advice"] if line.startswith("Send the ranks a path instead of about"))))
 
 
 def test_the_advice_on_copies_says_what_spawn_would_send_and_where_it_fails(tmp_path):
