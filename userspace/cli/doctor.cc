@@ -249,7 +249,7 @@ std::string DoctorText(const HostFacts& facts, const std::vector<Rung>& ladder, 
   return out;
 }
 
-// nullopt: there is no such process, or it is exiting.
+// nullopt: the process is gone or exiting.
 Count StartTicks(pid_t pid) {
   const absl::StatusOr<ProcStat> stat = ProcFs().ReadStat(pid);
   return stat.ok() && !stat->is_exiting() ? Count(stat->start_ticks) : std::nullopt;

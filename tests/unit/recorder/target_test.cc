@@ -71,7 +71,7 @@ TEST_CASE("live: the number of a thread is refused with that of its process") {
   CHECK(absl::StrContains(refused.message(), absl::StrCat(thread, " is a thread of process ", getpid())));
 }
 
-TEST_CASE("a kernel without page maps is no fault of the process") {
+TEST_CASE("on a kernel without page maps, a live process fails with Unimplemented") {
   FixtureTree tree;
   tree.Write("/12/stat", "12 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 8192 1 2 3\n");
   const absl::Status status = CheckTarget(ProcFs(tree.root()), 12);

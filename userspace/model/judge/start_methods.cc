@@ -75,7 +75,7 @@ std::string WhyUnknown(const PickleLook& look) {
       look.failures.empty() && look.unknowns_left_out == 0 && !look.unknowns.empty() &&
       absl::c_all_of(look.unknowns, [](const PickleUnknown& unknown) { return unknown.runs == kFollowsStartMethod; });
   if (locks_alone) {
-    return "its locks of multiprocessing pickle if set_start_method() comes before they are made, and fail if only the "
+    return "its multiprocessing locks pickle if set_start_method() comes before they are made, and fail if only the "
            "workers get another context";
   }
   if (!look.unknowns.empty()) return "reading alone can't tell whether some of the objects pickle";

@@ -48,7 +48,7 @@ TEST_CASE("start methods: locks that follow the start method are the reason, if 
   PickleLook look = Whole();
   look.unknowns = {{.path = "q._rlock", .type = "multiprocessing.synchronize.Lock", .runs = kFollowsStartMethod}};
   CHECK(StartMethodsText(look, {.anonymous_bytes = 5})
-            .starts_with("Whether spawn or forkserver would work is unknown: its locks of multiprocessing pickle if "
+            .starts_with("Whether spawn or forkserver would work is unknown: its multiprocessing locks pickle if "
                          "set_start_method() comes before they are made, and fail if only the workers get another "
                          "context.\n"));
   look.unknowns.push_back({.path = "data.x", .type = "X", .runs = "X.__reduce__ (x.py:3)"});
