@@ -182,7 +182,7 @@ def joblib_nothing():
 
 @kind
 def ends_badly():
-    """34 workers, 11 of which end badly: 6 by a signal, 5 with a status."""
+    """34 workers, 11 of which end badly: 6 by a signal, then 5 with a status."""
     ready()
     ends_of(34, 11)
     done()
@@ -204,8 +204,9 @@ def ends_of(workers, bad):
         pids.append(os.fork())
         if pids[-1] == 0:
             sum(len(text) for text in DATA or ())
-            time.sleep(1.5)
-            if worker < bad and worker % 2 == 0:
+            by_signal = worker < bad and worker % 2 == 0
+            time.sleep(1.5 if by_signal else 2)  # those by a signal come first, and so one of them is told
+            if by_signal:
                 os.kill(os.getpid(), 11)
             os._exit(3 if worker < bad else 0)
     for pid in pids:
