@@ -35,7 +35,11 @@ void WorkingSetEstimator::Erase(const IsGone& is_gone) {
   std::erase_if(chunks_, [&](const KeptChunk& kept) { return is_gone(kept.key); });
   std::erase_if(pending_, [&](const PendingChunk& pending) { return is_gone(pending.key); });
   pages_ = 0;
-  for (const KeptChunk& kept : chunks_) pages_ += std::popcount(kept.chunk.bits);
+  workers_.clear();
+  for (const KeptChunk& kept : chunks_) {
+    pages_ += std::popcount(kept.chunk.bits);
+    workers_.insert(kept.key.second);
+  }
 }
 
 void WorkingSetEstimator::Shrink() {
@@ -55,6 +59,7 @@ void WorkingSetEstimator::Add(int worker, uint64_t first_page, uint64_t pages) {
     const uint64_t count = std::min(end - page, kChunkPages - from);
     const uint64_t mask = count == kChunkPages ? ~uint64_t{0} : ((uint64_t{1} << count) - 1) << from;
     const Key key(chunk, worker);
+    uncounted_ += count;
     if (!pending_.empty() && pending_.back().key == key) {  // runs come sorted by address
       pending_.back().bits |= mask;
       continue;
@@ -90,6 +95,7 @@ void WorkingSetEstimator::SortPending() {
     added_ += std::popcount(one.bits & ~one.counted & ~(known ? kept->chunk.bits : 0));
     one.counted = one.bits;
   }
+  uncounted_ = 0;
 }
 
 void WorkingSetEstimator::Forget(const absl::flat_hash_set<int>& workers) {
@@ -114,9 +120,11 @@ void WorkingSetEstimator::Insert(std::vector<KeptChunk> fresh) {
 }
 
 void WorkingSetEstimator::EndRecord(std::vector<PageZone> zones, std::optional<bool> persistent) {
+  const uint64_t least = std::max(kLeastOfRecord, told_ / kRecordsPart);
+  if (added_ + uncounted_ < least && pending_.size() < kMostChunks && persistent_ == persistent) return;
   SortPending();
   if (pending_.size() >= kMostChunks) Shrink();
-  const bool next_to_nothing = added_ < std::max(kLeastOfRecord, told_ / kRecordsPart);
+  const bool next_to_nothing = added_ < least;
   if (next_to_nothing && std::exchange(persistent_, persistent) == persistent) return;
   persistent_ = persistent;
   zones_ = std::move(zones);
@@ -126,7 +134,10 @@ void WorkingSetEstimator::EndRecord(std::vector<PageZone> zones, std::optional<b
   for (const PendingChunk& one : pending_) {
     while (kept != chunks_.end() && kept->key < one.key) ++kept;
     const bool known = kept != chunks_.end() && kept->key == one.key;
-    if (!known) fresh.push_back({.key = one.key, .chunk = {.first_record = record_}});
+    if (!known) {
+      fresh.push_back({.key = one.key, .chunk = {.first_record = record_}});
+      workers_.insert(one.key.second);
+    }
     Chunk& chunk = known ? kept->chunk : fresh.back().chunk;
     chunk.last_record = record_;
     chunk.added = std::popcount(one.bits & ~chunk.bits);
@@ -151,7 +162,6 @@ std::optional<PoolEstimate> WorkingSetEstimator::Estimate(int record) const {
   std::vector<uint64_t> bits;  // of the rows, one after another
   bits.reserve(chunks_.size());
   std::vector<CopiedChunk> rows;
-  absl::flat_hash_set<int> workers;
   for (const auto& [key, chunk] : chunks_) {
     if (rows.empty() || rows.back().chunk != key.first)
       rows.push_back({.chunk = key.first, .first_record = chunk.first_record, .last_record = chunk.last_record});
@@ -162,7 +172,6 @@ std::optional<PoolEstimate> WorkingSetEstimator::Estimate(int record) const {
     row.first_record = std::min(row.first_record, chunk.first_record);
     row.last_record = std::max(row.last_record, chunk.last_record);
     if (chunk.last_record == record) row.added += chunk.added;
-    workers.insert(key.second);
   }
   const double scale = std::ldexp(1, level_);
   PoolEstimate sum;
@@ -174,7 +183,7 @@ std::optional<PoolEstimate> WorkingSetEstimator::Estimate(int record) const {
   std::optional<PoolEstimate> end;
   for (CopiedZone& zone : all) {
     if (zone.rows.empty()) continue;
-    zone.workers = static_cast<int>(workers.size());
+    zone.workers = static_cast<int>(workers_.size());
     zone.scale = scale;
     zone.persistent = persistent_;
     zone.end = end;
@@ -187,10 +196,10 @@ std::optional<PoolEstimate> WorkingSetEstimator::Estimate(int record) const {
     rest += pages->best - of_zone / zone.workers;
     stretched += pages->stretch * (pages->best - of_zone / zone.workers);
   }
-  if (hits < kLeastHits || scale * hits < kStartPages * workers.size() || untold > kMostUntold * hits)
+  if (hits < kLeastHits || scale * hits < kStartPages * workers_.size() || untold > kMostUntold * hits)
     return std::nullopt;
   // Zones that can't be estimated are taken to come as far as the others; for `low`, to stay as they are.
-  const double told = (hits - untold) / workers.size(), each = hits / workers.size();
+  const double told = (hits - untold) / workers_.size(), each = hits / workers_.size();
   return PoolEstimate{scale * (sum.low + each - told), scale * sum.best * each / told, scale * sum.high * each / told,
                       sum.sequential, rest > 0 ? stretched / rest : PoolEstimate::kSteady};
 }

@@ -54,12 +54,14 @@ class WorkingSetEstimator {
   std::optional<PoolEstimate> Estimate(int record) const;
 
   std::vector<KeptChunk> chunks_;      // sorted by key
+  absl::flat_hash_set<int> workers_;   // that have some of them
   std::vector<PendingChunk> pending_;  // the record that is being added; sorted only by SortPending()
   size_t sort_at_ = 2 * kMostChunks;   // so that many are pending
   uint64_t pages_ = 0;                 // in chunks_
   int level_ = 0;                      // one chunk in 2^level is kept
   int record_ = 0;                     // that is being added
   uint64_t added_ = 0, told_ = 0;      // pages of the sample: added since the last record, and known at it
+  uint64_t uncounted_ = 0;             // the most that were added since SortPending()
   std::optional<bool> persistent_;
   std::vector<PageZone> zones_;
   mutable bool stale_ = false;  // `estimate_` is of an earlier record
