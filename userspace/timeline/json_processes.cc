@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -45,8 +46,14 @@ constexpr Column kColumns[] = {
 const Count& CellOf(const ProcessSample& process, const Column& column) {
   return column.count != nullptr ? process.counts.*column.count : process.proc.*column.figure;
 }
-Count& CellOf(ProcessSample& process, const Column& column) {
-  return column.count != nullptr ? process.counts.*column.count : process.proc.*column.figure;
+
+// Without a loop, so that the compiler knows where each goes: most of a recording is these.
+template <typename Row, size_t... column>
+void DecodeRow(const Row& row, std::index_sequence<column...>, ProcessSample* process) {
+  const auto set = [&](Count FaultCounts::*count, Count ProcFigures::*figure, size_t cell) {
+    (count != nullptr ? process->counts.*count : process->proc.*figure) = CountAt(row, cell);
+  };
+  (set(kColumns[column].count, kColumns[column].figure, column + 1), ...);
 }
 
 void AppendRow(const ProcessSample& process, std::string* out) {
@@ -313,15 +320,21 @@ void DecodeProcesses(const SampleRecord& record, std::vector<ProcessSample>* pro
   }
   ProcessesByIndex by_index(processes);
   std::vector<int> added;
+  const auto decode = [](const auto& row, ProcessSample* process) {
+    DecodeRow(row, std::make_index_sequence<std::size(kColumns)>(), process);
+  };
   ForEachRow(record, "processes", [&](const auto& row) {
     const std::optional<int> index = IndexOf(row);
-    if (index && by_index.Find(index) == nullptr) added.push_back(*index);
+    if (ProcessSample* process = by_index.Find(index)) {
+      decode(row, process);
+    } else if (index) {
+      added.push_back(*index);
+    }
   });
-  by_index.Add(std::move(added));
-  ForEachProcess(record, "processes", processes, [](const auto& row, ProcessSample* process) {
-    size_t cell = 1;
-    for (const Column& column : kColumns) CellOf(*process, column) = CountAt(row, cell++);
-  });
+  if (!added.empty()) {
+    by_index.Add(std::move(added));
+    ForEachProcess(record, "processes", processes, decode);
+  }
   ForEachProcess(record, "causes", processes,
                  [](const auto& row, ProcessSample* process) { process->causes = DecodeCauses(row); });
   ForEachProcess(record, "collectors", processes,

@@ -36,6 +36,8 @@ Digits DigitsIn(uint64_t bytes) {
 
 }  // namespace
 
+Count CountInOther(const PlainCell& cell) { return NumberIn<uint64_t>(cell); }
+
 const PlainRecord::List* PlainRecord::Find(absl::string_view key) const {
   const auto found = std::find_if(lists_.begin(), lists_.end(), [&](const List& list) { return list.key == key; });
   return found == lists_.end() ? nullptr : &*found;

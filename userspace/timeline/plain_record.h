@@ -114,7 +114,12 @@ template <typename T>
 std::optional<T> NumberAt(const PlainRow& row, size_t i) {
   return i < row.cells.size() ? NumberIn<T>(row.cells[i]) : std::nullopt;
 }
-inline Count CountAt(const PlainRow& row, size_t i) { return NumberAt<uint64_t>(row, i); }
+Count CountInOther(const PlainCell& cell);  // what NumberIn<uint64_t>() returns of other cells than counts
+inline Count CountAt(const PlainRow& row, size_t i) {
+  if (i >= row.cells.size()) return std::nullopt;
+  const PlainCell& cell = row.cells[i];
+  return cell.kind == PlainCell::Kind::kCount ? Count(cell.count) : CountInOther(cell);
+}
 inline std::string TextAt(const PlainRow& row, size_t i) {
   const bool text = i < row.cells.size() && row.cells[i].kind == PlainCell::Kind::kText;
   return text ? std::string(row.cells[i].text, row.cells[i].size) : "";
