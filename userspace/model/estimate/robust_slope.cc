@@ -90,9 +90,14 @@ void AppendPoint(const Point& point, Series* series) {
   if (!series->empty() && point.t <= series->back().t) return;
   if (series->size() == kLongest) {
     // Drop the point with the nearest neighbours; leave the latest points as they are.
-    const auto gap = [](const Point& point) { return (&point)[1].t - (&point)[-1].t; };
-    series->erase(std::min_element(series->begin() + 1, series->end() - 2 * kRecent,
-                                   [&](const Point& a, const Point& b) { return gap(a) < gap(b); }));
+    const Point* const points = series->data();
+    size_t closest = 1;
+    double least = points[2].t - points[0].t;
+    for (size_t i = 2; i < kLongest - 2 * kRecent; ++i) {
+      const double gap = points[i + 1].t - points[i - 1].t;
+      if (gap < least) closest = i, least = gap;
+    }
+    series->erase(series->begin() + closest);
   }
   series->push_back(point);
 }

@@ -67,10 +67,11 @@ void StartUp::LearnTaken(const RunModel& model) {
     return process != nullptr && !process->ended;
   };
   std::erase_if(taken_, [&](const auto& one) { return !lives(one.first); });
+  const absl::Duration lately = model.t - kForkedBeginning;
   ForEachLately(model, [&](const ProcessModel& process) {
     const bool forked = process.origin == Origin::kForked && !process.execed && process.index != 0;
     if (process.ended || !process.proc.anon_pages) return;
-    if (!(forked && model.t - process.started < kForkedBeginning) && !begins(process, model)) return;
+    if (!(forked && process.started > lately) && !begins(process, model)) return;
     const double anonymous = process.anonymous_pages(), first = process.first_anonymous_pages();
     taken_[process.index] = {
         .anonymous_bytes = std::max(anonymous - first, 0.0) * page_bytes,

@@ -20,10 +20,10 @@ uint64_t Or0(const Count& count) { return count.value_or(0); }
 
 constexpr size_t kMostUnlinked = 16;
 
-void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration elapsed, const RunInfo& info,
+void AppendProcess(const ProcessSample& sample, absl::Duration t, double elapsed_seconds, const RunInfo& info,
                    PrivateMemory* memory, ProcessModel* process) {
   const uint64_t copied = SaturatingSubtract(Or0(sample.counts.copies), Or0(process->counts.copies));
-  process->copies_per_second = elapsed > absl::ZeroDuration() ? copied / absl::ToDoubleSeconds(elapsed) : 0;
+  process->copies_per_second = elapsed_seconds > 0 ? copied / elapsed_seconds : 0;
   process->counts = sample.counts;
   if (sample.causes) process->causes = sample.causes;
   if (sample.verify) process->verify = sample.verify;
@@ -34,7 +34,7 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, absl::Duration
   process->mappings = sample.mappings;
   if (const Count now = sample.proc.descriptors) {
     process->peak_descriptors = std::max(process->peak_descriptors, now);
-    process->descriptor_rise.Append(t - process->started, process->proc.descriptors.value_or(*now), *now);
+    process->descriptor_rise.Append(t, process->started, process->proc.descriptors.value_or(*now), *now);
   }
   // The last row of an ended process has only counts: nothing was left in /proc.
   if (sample.proc.anon_pages) process->proc = sample.proc;
@@ -303,7 +303,7 @@ Exit ExitOf(int wait_status) {
 
 void Append(const Sample& sample, RunModel* model) {
   const OomScene scene = SceneBefore(sample, *model);
-  const absl::Duration elapsed = model->samples == 0 ? absl::ZeroDuration() : sample.t - model->t;
+  const double elapsed_seconds = model->samples == 0 ? 0 : absl::ToDoubleSeconds(sample.t - model->t);
   SettleEnded(model);
   Announce(sample, model);
   for (const Event& event : sample.events) {
@@ -316,7 +316,7 @@ void Append(const Sample& sample, RunModel* model) {
     if (row == nullptr) continue;
     model->settled.stale |= row->ended.has_value();
     memory = MemoryOf(process.index, memory, model);
-    AppendProcess(process, sample.t, elapsed, model->info, &memory->second, row);
+    AppendProcess(process, sample.t, elapsed_seconds, model->info, &memory->second, row);
     if (process.loader && process.loader != row->loader) AppendLoader(*process.loader, sample.t, model, row);
   }
   for (const Event& event : sample.events) {
@@ -356,8 +356,8 @@ void Append(const Sample& sample, RunModel* model) {
   ++model->samples;
 }
 
-void DescriptorRise::Append(absl::Duration age, uint64_t last, uint64_t now) {
-  if (age >= 2 * from) *this = {.from = age, .least = last, .before = since};
+void DescriptorRise::Append(absl::Duration t, absl::Duration started, uint64_t last, uint64_t now) {
+  if (t >= until) *this = {.until = t + (t - started), .least = last, .before = since};
   least = std::min(least, now);
   since = std::max(since, now - least);
 }
@@ -381,10 +381,7 @@ uint64_t GrowthModel::PagesSince(absl::Duration t) const {
   return SaturatingSubtract(pages, then);
 }
 
-const ProcessModel* RunModel::Find(int index) const {
-  // Each has the place of its index, unless some before it were aggregated.
-  const size_t place = static_cast<size_t>(index);
-  if (place < processes.size() && processes[place].index == index) return &processes[place];
+const ProcessModel* RunModel::Search(int index) const {
   const auto found = std::lower_bound(processes.begin(), processes.end(), index,
                                       [](const ProcessModel& process, int wanted) { return process.index < wanted; });
   return found != processes.end() && found->index == index ? &*found : nullptr;

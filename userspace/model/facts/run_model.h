@@ -62,10 +62,11 @@ struct GrowthModel {
 // By how much the number of a process's descriptors rose in the later half of its life or longer: what it opens as it
 // starts, and keeps, is forgotten.
 struct DescriptorRise {
-  absl::Duration from;            // its age when `since` began; that doubles each time
+  // When `since` begins anew: at twice the age at which it began.
+  absl::Duration until = -absl::InfiniteDuration();
   uint64_t least = 0, since = 0;  // the most by which it had more than at some time before
-  uint64_t before = 0;            // the same, in the time before `from`
-  void Append(absl::Duration age, uint64_t last, uint64_t now);
+  uint64_t before = 0;            // the same, in the time before
+  void Append(absl::Duration t, absl::Duration started, uint64_t last, uint64_t now);
   uint64_t descriptors() const { return std::max(before, since); }
 };
 
@@ -260,8 +261,15 @@ struct RunModel {
   bool accounts_for_all() const { return settled.listed + lately.size() == processes.size(); }
   const ProcessModel* target() const { return processes.empty() ? nullptr : &processes[0]; }
   // nullptr if there is no such process, or it was aggregated.
-  const ProcessModel* Find(int index) const;
+  const ProcessModel* Find(int index) const {
+    // Each has the place of its index, unless some before it were aggregated.
+    const size_t place = static_cast<size_t>(index);
+    return place < processes.size() && processes[place].index == index ? &processes[place] : Search(index);
+  }
   ProcessModel* Find(int index) { return const_cast<ProcessModel*>(std::as_const(*this).Find(index)); }
+
+ private:
+  const ProcessModel* Search(int index) const;
 };
 
 // Adds a sample. Accepts every input: a process that came, went or is unknown is data.

@@ -47,6 +47,10 @@ std::vector<CopySiteShare> SharesOf(const ProcessModel& process, Number stood_fo
   std::vector<CopySiteShare> shares;
   std::vector<std::pair<Number, size_t>> remainders;
   shares.reserve(process.copy_sites.size());
+  if (stood_for == counted) {
+    for (const auto& [copy_site, count] : process.copy_sites) shares.push_back({copy_site, count.copies});
+    return shares;
+  }
   remainders.reserve(process.copy_sites.size());
   uint64_t rest = counted;
   for (const auto& [copy_site, count] : process.copy_sites) {

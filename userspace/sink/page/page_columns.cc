@@ -12,15 +12,9 @@ constexpr char kSame = 1;  // the code of no difference
 
 }  // namespace
 
-void Column::Add(const Count& value) {
-  ++size_;
-  const bool known = value && *value < kTooLarge;
-  if (known && static_cast<int64_t>(*value) == last_) {
-    ++same_;
-    return;
-  }
+void Column::AddOther(const Count& value) {
   AppendSame();
-  if (!known) {
+  if (!value || *value >= kTooLarge) {
     bytes_ += '\0';
     return;
   }
@@ -41,10 +35,6 @@ void Column::AppendSame() const {
 const std::string& Column::bytes() const {
   AppendSame();
   return bytes_;
-}
-
-void Column::FillTo(size_t size) {
-  while (size_ < size) Add(std::nullopt);
 }
 
 void Column::Halve(size_t first) {

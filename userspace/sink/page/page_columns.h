@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,19 @@ namespace cowprof {
 class Column {
  public:
   // A value of 2^52 or more, which a browser's numbers can't hold together with a sign, becomes unknown.
-  void Add(const Count& value);
+  void Add(const Count& value) {
+    const bool same = value && *value == static_cast<uint64_t>(last_);  // as most are
+    ++size_;
+    if (same) {
+      ++same_;
+    } else {
+      AddOther(value);
+    }
+  }
   // Adds unknown values until there are `size`.
-  void FillTo(size_t size);
+  void FillTo(size_t size) {
+    while (size_ < size) Add(std::nullopt);
+  }
   // Keeps the later value of each pair of samples 2n and 2n + 1. The first value belongs to sample `first`; a value
   // without its pair at either end stays.
   void Halve(size_t first);
@@ -29,10 +40,11 @@ class Column {
   const std::string& bytes() const;  // changes the column's buffers: one thread at a time
 
  private:
+  void AddOther(const Count& value);
   void AppendSame() const;
 
   mutable std::string bytes_;  // all but the last `same_` values
-  mutable size_t same_ = 0;    // values that equal the one before and are not in `bytes_` yet; most values do
+  mutable size_t same_ = 0;    // values that equal the one before and are not in `bytes_` yet
   size_t size_ = 0;
   int64_t last_ = 0;
 };

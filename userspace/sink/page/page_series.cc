@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "model/facts/ended_aggregate.h"
 #include "model/facts/roles.h"
 #include "timeline/json_limits.h"
 
@@ -59,6 +60,7 @@ void PageSeries::CauseColumns::Add(const std::optional<CauseCounts>& causes) {
 }
 
 void PageSeries::CauseColumns::FillTo(size_t size) {
+  if (none.size() >= size) return;  // as the others are
   for (Column& column : columns) {
     if (column.size() > 0) column.FillTo(size);
   }
@@ -116,12 +118,19 @@ void PageSeries::AddProcess(const ProcessModel& process, size_t at) {
 
 void PageSeries::AddTotals(const RunModel& model) {
   const Totals living = SumOf(model, /*living_only=*/true, /*workers_only=*/false);
-  const Totals workers = SumOf(model, /*living_only=*/true, /*workers_only=*/true);
   const Totals all = SumOf(model, /*living_only=*/false, /*workers_only=*/false);
+  uint64_t workers = 0, workers_private_bytes = 0;
+  bool workers_known = false;
+  ForEachLately(model, [&](const ProcessModel& process) {
+    if (process.ended || !process.is_worker()) return;
+    ++workers;
+    workers_known |= process.private_bytes.has_value();
+    workers_private_bytes += process.private_bytes.value_or(0);
+  });
   // If no process lives, no memory is held, and that is known.
   const bool none = living.processes == 0;
   totals_.private_kib.Add(KnownKib(none || living.private_known, living.private_bytes));
-  workers_private_kib_.Add(KnownKib(workers.processes == 0 || workers.private_known, workers.private_bytes));
+  workers_private_kib_.Add(KnownKib(workers == 0 || workers_known, workers_private_bytes));
   totals_.still_shared_kib.Add(KnownKib(none || living.still_shared_known, living.still_shared_bytes));
   totals_.pss_kib.Add(KnownKib(pss_processes_ > 0 && pss_processes_ == living.processes, pss_sum_bytes_));
   totals_.copies.Add(all.copies_known ? Count(all.copies) : std::nullopt);
