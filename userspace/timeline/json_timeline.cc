@@ -58,13 +58,9 @@ std::string EncodeEnd(absl::Duration t, absl::string_view reason) {
 }
 
 absl::StatusOr<RecordDecoder::Result> RecordDecoder::Decode(absl::string_view record) {
-  return Decode(record, plain_.Read(record) ? &plain_ : nullptr);
-}
-
-absl::StatusOr<RecordDecoder::Result> RecordDecoder::Decode(absl::string_view record, const PlainRecord* plain) {
-  if (plain != nullptr) {
-    const Json rest = plain->rest().empty() ? Json::object() : Parse(plain->rest());
-    if (rest.is_object()) return DecodeSample(plain->t(), {.json = rest, .plain = plain});
+  if (plain_.Read(record)) {
+    const Json rest = plain_.rest().empty() ? Json::object() : Parse(plain_.rest());
+    if (rest.is_object()) return DecodeSample(plain_.t(), {.json = rest, .plain = &plain_});
   }
   return DecodeAny(record);
 }

@@ -79,8 +79,6 @@ class RecordDecoder {
   enum class Result { kSample, kMore, kEnd };
   // `record` is one element of `records`. kSample: sample() is complete. kMore: the record belongs to the next sample.
   absl::StatusOr<Result> Decode(absl::string_view record);
-  // The same of a record that was read already: `plain`, or null, which it can't be.
-  absl::StatusOr<Result> Decode(absl::string_view record, const PlainRecord* plain);
   // The same by the JSON parser alone, which takes whatever the plain reader leaves. Tests compare both.
   absl::StatusOr<Result> DecodeAny(absl::string_view record);
   // Forgets the records of a sample that is not complete: they come again.

@@ -18,7 +18,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "timeline/json_fields.h"
-#include "timeline/records_ahead.h"
+#include "timeline/sample_reader.h"
+#include "timeline/samples_ahead.h"
 
 namespace cowprof {
 namespace {
@@ -191,34 +192,21 @@ absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const Tim
   if (!info.ok()) return at_path(info.status());
   readers.on_info(*info);
   TimelineContents contents = {.info = *info};
-  RecordDecoder decoder;
   std::error_code unknown;
   const uintmax_t size = std::filesystem::file_size(path, unknown), file_bytes = unknown ? 0 : size;
   std::optional<ReadingNote> own;
   // Of several files, each is read by one thread.
   const bool ahead = note == nullptr && records == &file && file_bytes >= kWorthAThread;
   if (note == nullptr) note = &own.emplace(path, file_bytes);
-  RecordsAhead lines(records, ahead);
-  while (const RawRecord* read = lines.Next()) {
-    note->Advance(read->line.size() + 1);
-    if (read->line.size() > kMostBytesOfLine) {
-      const std::string before = absl::FormatDuration(absl::Floor(decoder.sample().t, absl::Seconds(1)));
-      return at_path(absl::FailedPreconditionError(
-          absl::StrCat("the record after ", before, " has more than ", kMostBytesOfLine >> 20, " MiB")));
-    }
-    const absl::string_view record = read->text;
-    if (absl::StartsWith("]}", record)) continue;  // nothing, or the closing, which may be cut off too
-    if (contents.complete || absl::StartsWith(record, "{\"schema\":")) {
-      return at_path(absl::FailedPreconditionError(
-          "more follows after its end, as if recordings were put together; give each as a file of its own"));
-    }
-    absl::StatusOr<RecordDecoder::Result> result =
-        read->is_plain ? decoder.Decode(record, *read->is_plain ? &read->plain : nullptr) : decoder.Decode(record);
-    if (!result.ok()) break;  // cut off here: what came before stands
-    if (*result == RecordDecoder::Result::kSample) readers.on_sample(decoder.sample(), decoder.raised());
-    contents.complete = *result == RecordDecoder::Result::kEnd;
+  SamplesAhead samples(records, ahead);
+  while (samples.Next()) {
+    note->Advance(samples.bytes());
+    readers.on_sample(samples.sample(), samples.raised());
   }
-  contents.stopped_by_target = contents.complete && decoder.stopped_by_target();
+  const SampleReader& reader = samples.reader();
+  if (!reader.status().ok()) return at_path(reader.status());
+  contents.complete = reader.complete();
+  contents.stopped_by_target = contents.complete && reader.stopped_by_target();
   return contents;
 }
 
