@@ -2,6 +2,7 @@
 #include "model/estimate/robust_slope.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "model/saturating.h"
@@ -83,22 +84,28 @@ double OwnSlope(const Series& series, double from, double to) {
   return Quantile(SortedSlopes(some), 0.5);
 }
 
+// Returns the number of the point with the nearest neighbours; the latest points are left out. Four minima are kept
+// side by side, since each waits for the one before it.
+size_t Closest(const Point* points) {
+  constexpr size_t kEnd = kLongest - 2 * kRecent, kTogether = 4;
+  const auto gap = [&](size_t i) { return points[i + 1].t - points[i - 1].t; };
+  std::array<double, kTogether> least;
+  least.fill(gap(1));
+  for (size_t first = 1; first < kEnd; first += kTogether) {
+    for (size_t k = 0; k < kTogether; ++k) least[k] = std::min(least[k], gap(std::min(first + k, kEnd - 1)));
+  }
+  const double least_of_all = *std::min_element(least.begin(), least.end());
+  size_t i = 1;
+  while (gap(i) > least_of_all) ++i;
+  return i;
+}
+
 }  // namespace
 
 void AppendPoint(const Point& point, Series* series) {
   if (!std::isfinite(point.t) || !std::isfinite(point.value)) return;
   if (!series->empty() && point.t <= series->back().t) return;
-  if (series->size() == kLongest) {
-    // Drop the point with the nearest neighbours; leave the latest points as they are.
-    const Point* const points = series->data();
-    size_t closest = 1;
-    double least = points[2].t - points[0].t;
-    for (size_t i = 2; i < kLongest - 2 * kRecent; ++i) {
-      const double gap = points[i + 1].t - points[i - 1].t;
-      if (gap < least) closest = i, least = gap;
-    }
-    series->erase(series->begin() + closest);
-  }
+  if (series->size() == kLongest) series->erase(series->begin() + Closest(series->data()));
   series->push_back(point);
 }
 

@@ -10,33 +10,39 @@ namespace {
 
 constexpr double kLowestRate = 0.002, kHighestRate = 6;  // hits per trial so far
 constexpr int kSteps = 300;
-constexpr double kImpossible = 1e-200;  // no rate makes so many hits
-// A sum waits for each of its additions: so some are beside each other, which wait together. Vectors are an extension
-// of gcc and clang.
-constexpr size_t kTogether = 16;
+// Less counts as 0: that a rate makes so many hits, or any of them. What the steps drop would otherwise become
+// denormal, and each product with that takes a hundred cycles.
+constexpr double kImpossible = 1e-200;
+constexpr double kNoPlaces = 1e-100;
+// Vectors are an extension of gcc and clang.
+constexpr size_t kTogether = 8;
 using Together = double __attribute__((vector_size(kTogether * sizeof(double))));
+static_assert(Rates::kRates % kTogether == 0);
+using OfRates = std::array<Together, Rates::kRates / kTogether>;
 
-template <size_t rates>
 struct Hits {
-  Together places = {};                     // with j hits: some j
-  std::array<Together, rates> likely = {};  // how likely each rate makes j hits, given that a place is hit at all
+  double places = 0;    // with j hits: some j
+  OfRates likely = {};  // how likely each rate makes j hits, given that a place is hit at all
 };
 
-template <size_t rates>
-[[gnu::always_inline]] inline void Maximise(const std::vector<Hits<rates>>& seen, std::array<double, rates>* places) {
+// In a tree, since each addition waits for those before it.
+[[gnu::always_inline]] inline double SumOf(const Together& of) {
+  const auto four = __builtin_shufflevector(of, of, 0, 1, 2, 3) + __builtin_shufflevector(of, of, 4, 5, 6, 7);
+  return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+[[gnu::always_inline]] inline void Maximise(const std::vector<Hits>& seen, OfRates* places) {
   for (int step = 0; step < kSteps; ++step) {
-    std::array<Together, rates> factors = {};
-    for (const Hits<rates>& hits : seen) {
+    OfRates factors = {};
+    for (const Hits& hits : seen) {
       Together all = {};
-      for (size_t i = 0; i < rates; ++i) all += hits.likely[i] * (*places)[i];
-      Together of_each = {};
-      for (size_t k = 0; k < kTogether; ++k) of_each[k] = all[k] > kImpossible ? hits.places[k] / all[k] : 0;
-      for (size_t i = 0; i < rates; ++i) factors[i] += hits.likely[i] * of_each;
+      for (size_t i = 0; i < factors.size(); ++i) all += hits.likely[i] * (*places)[i];
+      const double sum = SumOf(all), of_each = sum > kImpossible ? hits.places / sum : 0;
+      for (size_t i = 0; i < factors.size(); ++i) factors[i] += hits.likely[i] * of_each;
     }
-    for (size_t i = 0; i < rates; ++i) {
-      double factor = 0;
-      for (size_t k = 0; k < kTogether; ++k) factor += factors[i][k];
-      (*places)[i] *= factor;
+    for (size_t i = 0; i < factors.size(); ++i) {
+      const Together now = (*places)[i] * factors[i];
+      (*places)[i] = now > kNoPlaces ? now : Together{};
     }
   }
 }
@@ -44,10 +50,7 @@ template <size_t rates>
 // A page has hundreds of forecasts, each of which takes all of these steps. Only the vectors are wider: the additions
 // and their order are the same, and so is the result.
 #ifdef __x86_64__
-template <size_t rates>
-[[gnu::target("avx2")]] void MaximiseByAvx2(const std::vector<Hits<rates>>& seen, std::array<double, rates>* places) {
-  Maximise(seen, places);
-}
+[[gnu::target("avx2")]] void MaximiseByAvx2(const std::vector<Hits>& seen, OfRates* places) { Maximise(seen, places); }
 #endif
 
 // Probability of at least one hit at a place that is hit `rate` times on average.
@@ -64,30 +67,35 @@ double Caught::Unseen() const {
 
 Rates::Rates(const Caught& caught) {
   const int trials = caught.trials;
-  for (int i = 0; i < kRates; ++i) rate_[i] = kLowestRate * std::pow(kHighestRate / kLowestRate, i / (kRates - 1.0));
-  std::vector<Hits<kRates>> seen;
-  size_t count = 0;
+  std::array<double, kRates> hit_logs, seen_at_all;
+  for (int i = 0; i < kRates; ++i) {
+    rate_[i] = kLowestRate * std::pow(kHighestRate / kLowestRate, i / (kRates - 1.0));
+    hit_logs[i] = std::log(Hit(rate_[i]));
+    seen_at_all[i] = Hit(trials * rate_[i]);
+  }
+  std::vector<Hits> seen;
   for (int j = 1; j <= trials; ++j) {
     const double places = caught.Of(j);
     if (places == 0) continue;
-    if (count % kTogether == 0) seen.emplace_back();
-    const size_t k = count++ % kTogether;
-    seen.back().places[k] = places;
+    Hits& hits = seen.emplace_back();
+    hits.places = places;
     const double ways = std::lgamma(trials + 1) - std::lgamma(j + 1) - std::lgamma(trials - j + 1);
     for (int i = 0; i < kRates; ++i) {
-      const double log = ways + j * std::log(Hit(rate_[i])) - (trials - j) * rate_[i];
-      seen.back().likely[i][k] = std::exp(log) / Hit(trials * rate_[i]);
+      const double likely = std::exp(ways + j * hit_logs[i] - (trials - j) * rate_[i]) / seen_at_all[i];
+      hits.likely[i / kTogether][i % kTogether] = likely > kImpossible ? likely : 0;
     }
   }
-  places_.fill(seen.empty() ? 0 : 1.0 / kRates);
+  OfRates fitted;
+  fitted.fill(Together{} + (seen.empty() ? 0 : 1.0 / kRates));
 #ifdef __x86_64__
-  const auto maximise = __builtin_cpu_supports("avx2") ? &MaximiseByAvx2<kRates> : &Maximise<kRates>;
+  const auto maximise = __builtin_cpu_supports("avx2") ? &MaximiseByAvx2 : &Maximise;
 #else
-  const auto maximise = &Maximise<kRates>;
+  const auto maximise = &Maximise;
 #endif
-  maximise(seen, &places_);
-  // So far these are the places that were seen; now add those that were not.
-  for (int i = 0; i < kRates; ++i) places_[i] /= Hit(std::max(trials, 1) * rate_[i]);
+  maximise(seen, &fitted);
+  // These are the places that were seen; with those that were not there are more.
+  for (int i = 0; i < kRates; ++i)
+    places_[i] = fitted[i / kTogether][i % kTogether] / Hit(std::max(trials, 1) * rate_[i]);
 }
 
 double Rates::HitAfter(double time) const {

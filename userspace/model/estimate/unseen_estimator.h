@@ -28,6 +28,7 @@ struct Caught {
 // matter for a long time.
 class Rates {
  public:
+  static constexpr int kRates = 48;
   explicit Rates(const Caught& caught);  // must have seen something
 
   // Returns how many places a trial will have hit by `time`; now is 1.
@@ -36,7 +37,6 @@ class Rates {
   double Usual() const;
 
  private:
-  static constexpr int kRates = 48;
   std::array<double, kRates> rate_, places_;
 };
 
