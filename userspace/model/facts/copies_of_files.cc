@@ -29,14 +29,16 @@ uint64_t WrittenBy(const ProcessModel& process) {
 
 }  // namespace
 
-void CopiesOfFiles::Append(const ProcessModel& process, const SweepFigures* sweep, uint64_t inherited_pages) {
-  const FaultCounts& counts = process.counts;
+// Reads the row's counts, not the process's, which were copied from it just now: a read so soon after the wide stores
+// of memcpy(3) waits until they are done.
+void CopiesOfFiles::Append(const ProcessSample& row, const ProcessModel& process, uint64_t inherited_pages) {
+  const FaultCounts& counts = row.counts;
   if (!counts.copies || !counts.zero_fill_pages || !process.proc.anon_pages) return;
   const uint64_t fresh = SaturatingAdd(*counts.zero_fills(), counts.file_copies.value_or(0));
   now_.copies = *counts.copies;
   now_.risen = SaturatingSubtract(process.anonymous_pages(), SaturatingAdd(inherited_pages, fresh));
-  if (sweep != nullptr) {
-    const uint64_t found = std::min({now_.copies, now_.risen, FoundBy(*sweep, process, now_.copies, fresh)});
+  if (row.sweep) {
+    const uint64_t found = std::min({now_.copies, now_.risen, FoundBy(*row.sweep, process, now_.copies, fresh)});
     now_.pages = has_sweep_ ? std::max(swept_.pages, found) : found;
     has_sweep_ = true;
     swept_ = now_;

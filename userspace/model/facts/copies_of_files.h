@@ -19,11 +19,11 @@ struct ProcessModel;
 // file.
 class CopiesOfFiles {
  public:
-  // `process` has the counts and /proc figures of a sample, and `sweep`, if that is not null, is of the same one.
-  // Without a sweep RssAnon has to have risen, since the last one, by about as many pages as were copied, and
-  // no more count than were written to: reading inherited objects beside new memory without exceptions is not taken for
-  // it. `inherited_pages`: anonymous ones, at its fork or at the attach.
-  void Append(const ProcessModel& process, const SweepFigures* sweep, uint64_t inherited_pages);
+  // `process` already has the counts and /proc figures of the row. Without a sweep in it RssAnon has to have risen,
+  // since the last one, by about as many pages as were copied, and no more count than were written to: reading
+  // inherited objects beside new memory without exceptions is not taken for it. `inherited_pages`: anonymous ones, at
+  // its fork or at the attach.
+  void Append(const ProcessSample& row, const ProcessModel& process, uint64_t inherited_pages);
   // 0: none, or too few to tell.
   uint64_t pages() const;
 

@@ -106,7 +106,7 @@ void PrivateMemory::RebaseOnTruth(const ProcessSample& sample, const RunInfo& in
 void PrivateMemory::Derive(uint64_t page_bytes, ProcessModel* process) const {
   const uint64_t copies = process->inherited_copies(), pages = process->anonymous_pages();
   if (anonymous_) {
-    uint64_t private_pages = PagesAt(*now_);
+    uint64_t private_pages = PagesAt(past_.back());
     if (process->proc.anon_pages) {
       private_pages = std::min(private_pages, std::max(pages, anonymous_->private_pages));
       process->still_shared_bytes = SaturatingSubtract(pages, private_pages) * page_bytes;
@@ -122,15 +122,15 @@ void PrivateMemory::Derive(uint64_t page_bytes, ProcessModel* process) const {
 }
 
 void PrivateMemory::Append(const ProcessSample& sample, absl::Duration t, const RunInfo& info, ProcessModel* process) {
-  const FaultCounts& counts = process->counts;
-  if (sample.proc.anon_pages && inherited_pages_)
-    of_files_.Append(*process, sample.sweep ? &*sample.sweep : nullptr, *inherited_pages_);
+  const FaultCounts& counts = sample.counts;  // see CopiesOfFiles::Append()
+  if (sample.proc.anon_pages && inherited_pages_) of_files_.Append(sample, *process, *inherited_pages_);
   process->copies_of_files = of_files_.pages();
-  const Past now = {t, process->inherited_copies(),
-                    Or0(counts.zero_fills()) + Or0(counts.file_copies) + process->copies_of_files,
-                    process->anonymous_pages()};
-  past_.Add(now);
-  before_ = std::exchange(now_, now);
+  if (!past_.empty()) before_ = past_.back();
+  Past& now = past_.AddPlace();  // by field: a copy would wait for the stores to its parts
+  now.t = t;
+  now.copies = process->inherited_copies();
+  now.fresh = Or0(counts.zero_fills()) + Or0(counts.file_copies) + process->copies_of_files;
+  now.anonymous_pages = process->anonymous_pages();
   RebaseOnTruth(sample, info, process);
   Derive(info.page_bytes, process);
   const bool swept = sample.sweep && process->sweep == sample.sweep;
@@ -153,14 +153,15 @@ void PrivateMemory::Append(const ProcessSample& sample, absl::Duration t, const 
 
 void PrivateMemory::Fork(absl::Duration t, uint64_t pages, const RunInfo& info, ProcessModel* process) {
   const bool page_map = info.exactness == Exactness::kPageMap;
-  if (!now_) return;
-  const Past before = before_.value_or(*now_);
-  const absl::Duration since = now_->t - before.t;
+  if (past_.empty()) return;
+  const Past& now = past_.back();
+  const Past before = before_.value_or(now);
+  const absl::Duration since = now.t - before.t;
   const double part = since > absl::ZeroDuration() ? std::clamp(absl::FDivDuration(t - before.t, since), 0.0, 1.0) : 1;
   // Where only sweeps count copies, those of this sample may be older than the fork.
-  const uint64_t copied = SaturatingSubtract(now_->copies, before.copies),
+  const uint64_t copied = SaturatingSubtract(now.copies, before.copies),
                  copied_since = page_map ? 0 : SaturatingCast((1 - part) * static_cast<double>(copied));
-  forked_ = {.private_pages = 0, .copies = now_->copies - copied_since, .anonymous_pages = pages};
+  forked_ = {.private_pages = 0, .copies = now.copies - copied_since, .anonymous_pages = pages};
   forked_at_ = t;
   shares_.Clear();
   shares_.Add({t, {.least = 0, .product = 0}});

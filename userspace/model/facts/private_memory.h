@@ -87,7 +87,7 @@ class PrivateMemory {
   std::optional<Basis> anonymous_;
   std::optional<RollupBasis> rollup_;
   Recent<Past, kLongestPast> past_;   // the samples from that of the last sweep on
-  std::optional<Past> before_, now_;  // the last two samples
+  std::optional<Past> before_;        // the last sample but one
   uint64_t private_other_bytes_ = 0;  // private pages of files and shared memory, at the last rollup
   bool seen_ = false;                 // in /proc, at least once
   Count inherited_pages_;

@@ -11,13 +11,13 @@ namespace cowprof {
 template <typename T, size_t kMost>
 class Recent {
  public:
-  void Add(const T& value) {
-    if (values_.size() < kMost) {
-      values_.push_back(value);
-      return;
-    }
-    values_[first_] = value;
+  void Add(const T& value) { AddPlace() = value; }
+  // For a value that is set field by field. Until then it may hold anything.
+  T& AddPlace() {
+    if (values_.size() < kMost) return values_.emplace_back();
+    T& place = values_[first_];
     if (++first_ == kMost) first_ = 0;
+    return place;
   }
   size_t size() const { return values_.size(); }
   bool empty() const { return values_.empty(); }

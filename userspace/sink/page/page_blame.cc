@@ -55,7 +55,7 @@ void PageBlame::AddSteps(const ProcessModel& process, size_t at) {
   // Of a recording whose counts fall: no copies are left.
   if (shares.empty()) {
     if (const auto known = places_.find(process.index); known != places_.end()) {
-      for (const auto& [copy_site, steps] : known->second) step_count_ -= steps.size();
+      for (const Place& place : known->second) step_count_ -= place.steps.size();
       places_.erase(known);
     }
     return;
@@ -66,8 +66,9 @@ void PageBlame::AddSteps(const ProcessModel& process, size_t at) {
     while (next < places.size() && places[next].copy_site < share.copy_site) ++next;
     const bool known = next < places.size() && places[next].copy_site == share.copy_site;
     const uint64_t copies = std::min(share.copies, kMostCopies);
-    if (copies == (known ? places[next].steps.back().copies : 0)) continue;
+    if (copies == (known ? places[next].copies : 0)) continue;
     if (!known) places.insert(places.begin() + next, {.copy_site = share.copy_site});
+    places[next].copies = copies;
     std::vector<Step>& steps = places[next].steps;
     const bool is_new = steps.empty() || steps.back().at < at;
     if (is_new) steps.push_back({.at = at});
@@ -106,7 +107,8 @@ void PageBlame::MergePairs() {
   checkpoints_.MergePairs();
   step_count_ = 0;
   for (auto& [process, places] : places_) {
-    for (auto& [copy_site, steps] : places) {
+    for (Place& place : places) {
+      std::vector<Step>& steps = place.steps;
       size_t kept = 0;
       for (const Step& step : steps) {
         const size_t at = step.at / 2;
@@ -126,9 +128,10 @@ void PageBlame::Write(const RunModel& model, ColumnFile* file, Json* page) const
   for (const uint64_t ms : ended.checkpoints_.ms()) times_ms.Add(ms);
   for (auto& [process, places] : ended.places_) {
     if (model.Find(process) == nullptr) continue;
-    for (auto& [site, list] : places) {
+    for (Place& place : places) {
+      std::vector<Step>& list = place.steps;
       index.Add(process);
-      copy_site.Add(site);
+      copy_site.Add(place.copy_site);
       steps.Add(list.size());
       // Copies don't go away: if a later estimate is lower than an earlier one, lower the earlier one.
       for (size_t i = list.size() - 1; i > 0; --i)

@@ -39,6 +39,7 @@ class PageBlame {
   // What a process copied at one place.
   struct Place {
     int copy_site = 0;
+    uint64_t copies = 0;  // of the last of its steps, which are elsewhere in memory
     std::vector<Step> steps;
   };
   void AddCheckpoint(const RunModel& model);

@@ -9,9 +9,15 @@ namespace {
 
 constexpr uint64_t kInherited = 4'000;
 
+void Append(const ProcessModel& process, const SweepFigures* sweep, CopiesOfFiles* copies) {
+  ProcessSample row = {.counts = process.counts};
+  if (sweep != nullptr) row.sweep = *sweep;
+  copies->Append(row, process, kInherited);
+}
+
 uint64_t PagesOf(const ProcessModel& process, const SweepFigures* sweep) {
   CopiesOfFiles copies;
-  copies.Append(process, sweep, kInherited);
+  Append(process, sweep, &copies);
   return copies.pages();
 }
 
@@ -82,19 +88,19 @@ TEST_CASE("what was copied since the last sweep counts by RssAnon alone, until t
   Worker worker;
   CopiesOfFiles copies;
   worker.CopyOfFile(10'000);
-  copies.Append(worker.process(), &worker.sweep, kInherited);
+  Append(worker.process(), &worker.sweep, &copies);
   CHECK(copies.pages() == 10'000);
   worker.CopyOfFile(5'000);
-  copies.Append(worker.process(), nullptr, kInherited);
+  Append(worker.process(), nullptr, &copies);
   CHECK(copies.pages() == 15'000);
   worker.anonymous -= 12'000;  // as while it ends
-  copies.Append(worker.process(), nullptr, kInherited);
+  Append(worker.process(), nullptr, &copies);
   CHECK(copies.pages() == 15'000);
   worker.anonymous += 12'000;
   worker.Copy(20'000);
-  copies.Append(worker.process(), nullptr, kInherited);
+  Append(worker.process(), nullptr, &copies);
   CHECK(copies.pages() == 15'000);
-  copies.Append(worker.process(), &worker.sweep, kInherited);
+  Append(worker.process(), &worker.sweep, &copies);
   CHECK(copies.pages() == 15'000);
 }
 
@@ -103,9 +109,9 @@ TEST_CASE("a first sweep corrects what RssAnon alone told") {
   CopiesOfFiles copies;
   worker.WriteInherited(20'000);
   worker.GetByGup(20'000);
-  copies.Append(worker.process(), nullptr, kInherited);
+  Append(worker.process(), nullptr, &copies);
   CHECK(copies.pages() > 0);
-  copies.Append(worker.process(), &worker.sweep, kInherited);
+  Append(worker.process(), &worker.sweep, &copies);
   CHECK(copies.pages() == 0);
 }
 
