@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
@@ -101,8 +102,8 @@ std::vector<PartChange> PartsChanged(absl::Span<const RunFigures> a, absl::Span<
     sorted.push_back(std::move(row));
   }
   absl::c_stable_sort(sorted, [](const PartChange& left, const PartChange& right) {
-    return std::pair(left.certain(), std::abs(left.b - left.a)) >
-           std::pair(right.certain(), std::abs(right.b - right.a));
+    return std::tuple(left.certain(), std::abs(left.b - left.a), std::max(left.a, left.b)) >
+           std::tuple(right.certain(), std::abs(right.b - right.a), std::max(right.a, right.b));
   });
   return sorted;
 }
