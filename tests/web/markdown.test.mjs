@@ -52,8 +52,8 @@ test("diff: the figures, the lines and the types are tables", { skip }, async ()
   for (const [index, recording] of recordings.split(":").entries()) {
     const { tables } = await render(`markdown-diff-${index}`, ["diff", recording, recording]);
     assert.deepEqual(
-      tables.map((table) => table[0]),
-      ["", "line", "type"].map((title) => [title, "A", "B", "change", ""]),
+      [recording, ...tables.map((table) => table[0])],
+      [recording, ...["", "line", "type"].map((title) => [title, "A", "B", "change", ""])],
     );
     assert.equal(tables[0][1][0], "copied by the workers");
     for (const table of tables) assert.ok(table.length > 1);
