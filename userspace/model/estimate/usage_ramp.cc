@@ -56,10 +56,14 @@ double UsageRamp::rate() const {
   return MeanRate(end - std::max(kLately, length() / 4), end);
 }
 
+// With much room the looks are seconds apart. A tick comes just after the look that asked for it: too short a time.
 bool UsageRamp::goes_on() const {
   if (points_.empty()) return false;
   const absl::Duration end = points_.back().t;
-  return MeanRate(end - kJustNow, end) >= rate() / 4;
+  const auto before =
+      std::find_if(points_.rbegin(), points_.rend(), [&](const Point& point) { return end - point.t >= kLeastLength; });
+  const absl::Duration from = end - kJustNow;
+  return MeanRate(before == points_.rend() ? from : std::min(from, before->t), end) >= rate() / 4;
 }
 
 // Fits an exponential to two rates: of the first three quarters of the climb and of the last one.

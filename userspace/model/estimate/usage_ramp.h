@@ -26,7 +26,8 @@ class UsageRamp {
   double earlier_peak() const { return earlier_peak_; }
   // Units per second over the last second, or over the last quarter of a long climb; 0 at its very beginning.
   double rate() const;
-  // Whether it went on in the last 0.3 s, at a quarter of that rate or more.
+  // Whether it went on in the last 0.3 s, or since the last look before if that is longer ago, at a quarter of that
+  // rate or more.
   bool goes_on() const;
   // What it will still gain if it goes on slowing down as now; infinite if it does not slow down.
   double still_to_come() const;

@@ -82,6 +82,20 @@ TEST_CASE("what was gained before somebody came is not his") {
   CHECK(ramp.base() / kMb == Approx(220));
 }
 
+TEST_CASE("a climb goes on, or has stopped, however rare the looks are") {
+  const double gap = GENERATE(0.125, 0.5, 1.0, 2.0), end = 50;
+  UsageRamp ramp;
+  const auto look = [&](double t, double mb) { ramp.Add(absl::Seconds(t), static_cast<uint64_t>(mb * kMb)); };
+  for (double t = 0; t <= end; t += gap) look(t, 150 * t);
+  CHECK(ramp.goes_on());
+  // The tick that this look asked for sees nothing new yet.
+  look(end + 0.005, 150 * end);
+  CHECK(ramp.goes_on());
+  for (double t = 0; t < 0.4; t += gap) look(end + t + gap, 150 * end);
+  CHECK(ramp.rate() > 0);
+  CHECK_FALSE(ramp.goes_on());
+}
+
 TEST_CASE("one look is no rate") {
   UsageRamp ramp;
   CHECK(ramp.rate() == 0);

@@ -181,6 +181,16 @@ TEST_CASE("a ramp of a worker is told before half of it is over, or half a minut
   CHECK(alerts.size() <= 2);
 }
 
+TEST_CASE("a ramp with so much room that only ticks look is told in its time") {
+  Scenario run = {.limit = 256'000, .used = [](double t) { return 100'000 + 150 * t; }, .until = 500};
+  run.settings.of_kind[static_cast<size_t>(run.kind)].eta = absl::Minutes(10);
+  const std::vector<Alert> alerts = AlertsOf(run);
+  INFO(Told(alerts));
+  REQUIRE(alerts.size() == 1);
+  CHECK(alerts[0].rule == AlertRule::kEta);
+  CHECK(absl::ToDoubleSeconds(alerts[0].t) == Approx(450).margin(3));  // 440 s and the hold
+}
+
 TEST_CASE("who grows is named as in other sentences, not by a role of the recording") {
   Scenario run = {.used = [](double t) { return std::min(10 + 90 * t, 1000.0); }, .until = 11};
   for (const auto& [role, name] : {std::pair(Role::kPool, "worker"), std::pair(Role::kOther, "process")}) {
