@@ -29,6 +29,8 @@ constexpr double kMostlyCopies = 0.75, kMostlyLeaving = 0.5;
 // Copies end. How far they come, the forecast usually knows within seconds; until then, but no longer than this, the
 // ratio alone watches those whose end nothing tells.
 constexpr absl::Duration kLongestUntold = absl::Seconds(30);
+// What the trends of a forecast leave out, such as a start-up, ends within that time (start_up.cc).
+constexpr absl::Duration kLongestLeftOut = absl::Minutes(1);
 constexpr absl::Duration kLeastHold = absl::Milliseconds(50), kRatioHold = absl::Seconds(2),
                          kEtaHold = absl::Seconds(10), kRatioCalm = absl::Seconds(2), kEtaCalm = absl::Seconds(10);
 constexpr absl::Duration kLookGap = absl::Milliseconds(100), kLongestLookGap = absl::Seconds(2),
@@ -118,6 +120,11 @@ std::vector<const Alert*> StandingOf(const std::vector<Alert>& alerts) {
     if (!alert->over) standing.push_back(alert);
   }
   return standing;
+}
+
+bool TellsTime(const Alert& alert, absl::Duration now) {
+  if (!alert.eta) return false;
+  return alert.rule == AlertRule::kEta || now - alert.t <= std::min(*alert.eta, kLongestLeftOut) + kEtaCalm;
 }
 
 bool AlertSettings::any() const {

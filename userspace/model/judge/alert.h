@@ -53,6 +53,10 @@ struct Alert {
 // The latest of each rule and limit, unless it is over.
 std::vector<const Alert*> StandingOf(const std::vector<Alert>& alerts);
 
+// Whether a standing alert gave a time that still counts at `now`: one of kRatio stands for as long as its limit is
+// nearly full, whether anything grows or not.
+bool TellsTime(const Alert& alert, absl::Duration now);
+
 // Both rules of one kind of limit. Without a threshold the rule is off; without a hold it is in proportion to the time
 // that is left.
 struct AlertRules {

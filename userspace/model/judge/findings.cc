@@ -22,7 +22,7 @@ void JudgeTick(const Run& run, Findings* findings) {
   findings->workers = SumOf(run.model, /*living_only=*/false, /*workers_only=*/true);
   findings->living_workers = SumOf(run.model, /*living_only=*/true, /*workers_only=*/true);
   findings->forecast = ForecastOf(run.model, run.estimates.forecast);
-  Heed(StandingOf(run.alerts), &findings->forecast);
+  Heed(StandingOf(run.alerts), run.model.t, &findings->forecast);
   findings->nearest_limit = NearestLimit(run.model);
   findings->alerts = run.alerts;
 }

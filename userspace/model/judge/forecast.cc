@@ -358,17 +358,20 @@ Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs) {
   return forecast;
 }
 
-void Heed(const std::vector<const Alert*>& standing, Forecast* forecast) {
+void Heed(const std::vector<const Alert*>& standing, absl::Duration now, Forecast* forecast) {
   if (forecast->ended) return;
   bool heeded = false;
   for (LimitForecast& limit : forecast->limits) {
-    const auto warns = [&](const Alert* alert) { return alert->eta && alert->limit_key() == limit.now.key(); };
-    if (limit.outlook != Outlook::kSafe || std::none_of(standing.begin(), standing.end(), warns)) continue;
-    limit.outlook = Outlook::kUnknown;
+    const auto warns = [&](const Alert* alert) {
+      return alert->limit_key() == limit.now.key() && TellsTime(*alert, now);
+    };
+    if (limit.outlook == Outlook::kWillExceed || std::none_of(standing.begin(), standing.end(), warns)) continue;
+    if (limit.outlook == Outlook::kSafe) limit.outlook = Outlook::kUnknown;
     heeded = true;
   }
   if (!heeded) return;
   if (forecast->shape == Shape::kFlat) forecast->shape.reset();
+  forecast->still_since_attach = false;
   JudgeLimits(forecast);
   forecast->sentence = SentenceOf(*forecast);
 }

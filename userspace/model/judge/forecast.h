@@ -72,8 +72,8 @@ struct Forecast {
 
 Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs);
 // Takes back that a limit is safe, and that nothing grows, while an alert says that it will soon be met: what a worker
-// takes as it starts is in the alert, and not in the trends of a forecast.
-void Heed(const std::vector<const Alert*>& standing, Forecast* forecast);
+// takes as it starts is in the alert, and not in the trends of a forecast. Changes nothing of a limit that will be met.
+void Heed(const std::vector<const Alert*>& standing, absl::Duration now, Forecast* forecast);
 // Takes back that nothing grows, and that limits of memory are safe, where a finding says that it grows: the growth is
 // too young, or too slow, for the trends of a forecast.
 void HeedGrowth(Forecast* forecast);

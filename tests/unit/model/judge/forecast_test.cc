@@ -213,18 +213,62 @@ TEST_CASE("no limit is safe while an alert says that it will soon be met") {
   REQUIRE(forecast.outlook == Outlook::kSafe);
   Alert alert = {.rule = AlertRule::kEta, .kind = forecast.limits[0].now.kind, .name = forecast.limits[0].now.name};
   const Forecast before = forecast;
-  Heed(StandingOf({alert}), &forecast);
+  Heed(StandingOf({alert}), story.t, &forecast);
   CHECK(forecast == before);  // it says no time
   alert.eta = absl::Seconds(3);
   Alert over = alert;
   over.over = true;
-  Heed(StandingOf({alert, over}), &forecast);
+  Heed(StandingOf({alert, over}), story.t, &forecast);
   CHECK(forecast == before);
-  Heed(StandingOf({over, alert}), &forecast);
+  Heed(StandingOf({over, alert}), story.t, &forecast);
   INFO(forecast.sentence);
   CHECK(forecast.outlook == Outlook::kUnknown);
   CHECK_FALSE(absl::StrContains(forecast.sentence, "safe"));
   CHECK_FALSE(absl::StrContains(forecast.sentence, "flat"));
+}
+
+TEST_CASE("an alert of the ratio takes nothing back once the time that it gave has passed") {
+  Story story;
+  const Forecast before = story.Use(100, [](double) { return 910; });
+  REQUIRE(before.outlook == Outlook::kSafe);
+  const auto outlook = [&](AlertRule rule, double age, double eta) {
+    Forecast forecast = before;
+    const Alert alert = {.t = story.t - absl::Seconds(age),
+                         .rule = rule,
+                         .kind = before.limits[0].now.kind,
+                         .name = before.limits[0].now.name,
+                         .eta = absl::Seconds(eta)};
+    Heed({&alert}, story.t, &forecast);
+    CHECK((forecast == before) == (forecast.outlook == Outlook::kSafe));
+    return forecast.outlook;
+  };
+  CHECK(outlook(AlertRule::kRatio, 49, 40) == Outlook::kUnknown);
+  CHECK(outlook(AlertRule::kRatio, 51, 40) == Outlook::kSafe);
+  CHECK(outlook(AlertRule::kRatio, 69, 18000) == Outlook::kUnknown);
+  CHECK(outlook(AlertRule::kRatio, 71, 18000) == Outlook::kSafe);  // a trend shows by then
+  CHECK(outlook(AlertRule::kEta, 99, 40) == Outlook::kUnknown);
+}
+
+TEST_CASE("nothing is flat beside an alert with a time, where the limit is tight, too") {
+  Story story;
+  Forecast forecast = story.Use(20, [](double) { return 960; });
+  REQUIRE(forecast.outlook == Outlook::kTight);
+  REQUIRE(forecast.shape == Shape::kFlat);
+  forecast.still_since_attach = true;
+  const Alert alert = {.t = story.t,
+                       .rule = AlertRule::kEta,
+                       .kind = forecast.limits[0].now.kind,
+                       .name = forecast.limits[0].now.name,
+                       .eta = absl::Seconds(1)};
+  Heed({&alert}, story.t, &forecast);
+  CHECK(forecast.outlook == Outlook::kTight);
+  CHECK(forecast.sentence == "too early to tell how far it grows");
+  // The time of the forecast stands.
+  forecast = story.Use(1, [](double) { return 1000; });
+  const Forecast met = forecast;
+  REQUIRE(met.outlook == Outlook::kWillExceed);
+  Heed({&alert}, story.t, &forecast);
+  CHECK(forecast == met);
 }
 
 TEST_CASE("copies of workers that start fill no limit while nothing is known of their pages") {
