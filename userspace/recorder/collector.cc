@@ -266,9 +266,7 @@ void Collector::NoteOnUnreadable(const TreeLook& look, const Sample& sample) {
   }
 }
 
-void Collector::AddLimits(const TreeLook& look, Sample* sample) {
-  uint64_t most_mappings = 0;
-  for (const ProcessSample& row : sample->processes) most_mappings = std::max(most_mappings, row.mappings.value_or(0));
+void Collector::AddLimits(const TreeLook& look, uint64_t most_mappings, Sample* sample) {
   const Holders holders = {.descriptors = PidWithMost(&ProcFigures::descriptors, look, *sample),
                            .address_space = PidWithMost(&ProcFigures::virtual_pages, look, *sample),
                            .mappings = most_mappings};
@@ -345,7 +343,7 @@ absl::StatusOr<Sample> Collector::Collect(absl::Duration interval, bool last) {
     FindGupCopies(*look, &sample);
   }
   pages_.TakeRegions(&sample);
-  AddLimits(*look, &sample);
+  AddLimits(*look, pull->most_mappings, &sample);
   LookAtShm(interval, last, *look, &sample);
   sample.losses.unreadable = unreadable_;
   return sample;

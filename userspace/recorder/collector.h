@@ -92,7 +92,7 @@ class Collector {
   void FindGupCopies(const TreeLook& look, Sample* sample);
   void OrderEvents(Sample* sample);
   void NoteOnUnreadable(const TreeLook& look, const Sample& sample);
-  void AddLimits(const TreeLook& look, Sample* sample);
+  void AddLimits(const TreeLook& look, uint64_t most_mappings, Sample* sample);
   void LookAtShm(absl::Duration interval, bool last, const TreeLook& look, Sample* sample);
 
   CollectorOptions options_;

@@ -29,8 +29,11 @@ std::vector<LimitSample> TargetLimits::Read(pid_t target, bool exiting, const Ho
   if (exiting) return limits;
   for (const LimitSample& before : std::exchange(last_, limits)) {
     const auto same = [&](const LimitSample& now) { return now.key() == before.key(); };
-    const bool readable = IsCgroup(before.kind) || before.kind == LimitKind::kAddressSpace;  // whoever it belongs to
-    if (!before.limit || !readable || absl::c_any_of(limits, same)) continue;
+    if (!before.limit || absl::c_any_of(limits, same)) continue;
+    if (!limits_.IsLifted(target, holders, before)) {
+      last_.push_back(before);
+      continue;
+    }
     limits.push_back(before);
     limits.back().limit.reset();
   }

@@ -19,8 +19,8 @@ class TargetLimits {
  public:
   explicit TargetLimits(Limits limits) : limits_(std::move(limits)) {}
 
-  // Reads all limits, once per tick. One that is gone since the last call, as the target was moved or the limit lifted,
-  // is there once more, without a limit; not if the target is `exiting`.
+  // Reads all limits, once per tick. One that is gone, as the target was moved or the limit lifted, is there once more,
+  // without a limit; not one that can't be read, and not if the target is `exiting`.
   std::vector<LimitSample> Read(pid_t target, bool exiting, const Holders& holders);
   // Reads them between two ticks: cheap enough for several times.
   std::vector<LimitSample> Look(pid_t target, absl::Duration now) { return limits_.Look(target, holders_, now); }
@@ -35,7 +35,7 @@ class TargetLimits {
  private:
   Limits limits_;
   Holders holders_;                // of the last Read()
-  std::vector<LimitSample> last_;  // what it returned
+  std::vector<LimitSample> last_;  // what it read, and what was there before and can't be read
   std::vector<LimitSample> cgroups_seen_;
   uint64_t shm_device_ = 0;
 };

@@ -267,6 +267,7 @@ absl::StatusOr<TreeLook> BpfFaults::LookAtTree(bool last) {
     look.processes.push_back(FollowedOf(row, ended));
     pull.counts[row.serial] = CountsOf(row.counts, options_);
     if (row.mappings >= kManyMappings) pull.mappings[row.serial] = row.mappings;
+    pull.most_mappings = std::max<uint64_t>(pull.most_mappings, row.mappings);
     heaps_.Look(row, ended);
     if (ended) {
       bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.learned_images), &row.serial);

@@ -92,6 +92,7 @@ struct CopiedPage {
 struct Pull {
   absl::flat_hash_map<uint32_t, FaultCounts> counts;  // by serial
   absl::flat_hash_map<uint32_t, uint64_t> mappings;   // by serial; of those that have many
+  uint64_t most_mappings = 0;                         // of one process; 0: not known
   std::vector<CauseRow> causes;
   std::vector<CopiedPage> pages;      // since the last pull, where LogPages() is on; a page may be told twice
   Losses losses;                      // all but unreadable and records_dropped

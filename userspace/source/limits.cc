@@ -32,10 +32,12 @@ struct Target {
   pid_t pid;
   const std::vector<MemoryCgroup>& cgroups;
   Holders holders;
-  bool strict_accounting = false;
+  bool strict_accounting = false, shows_mappings = false;
 };
 
 using Rows = std::vector<LimitSample>;
+
+constexpr char kAddressSpace[] = "Max address space", kOvercommitMode[] = "/sys/vm/overcommit_memory";
 
 LimitKind KindOf(const MemoryCgroup& cgroup) { return cgroup.v2 ? LimitKind::kCgroupV2 : LimitKind::kCgroupV1; }
 
@@ -120,20 +122,22 @@ void AppendHost(const Target& target, Rows* rows) {
 }
 
 bool AccountsStrictly(const ProcFs& proc) {
-  return absl::StartsWith(ReadSmallFile(proc.root() + "/sys/vm/overcommit_memory").value_or(""), "2");
+  return absl::StartsWith(ReadSmallFile(proc.root() + kOvercommitMode).value_or(""), "2");
 }
 
-// Most processes have a few hundred: below a tenth of the limit it is not worth a row.
+// Most processes have a few hundred: below a tenth of the limit it is not worth a row. One that was there stays, with
+// what is used now: its last figure would stand for the rest of the recording.
 void AppendMappings(const Target& target, Rows* rows) {
   uint64_t limit = 0;
   if (target.holders.mappings == 0) return;
   const auto text = ReadSmallFile(target.proc.root() + "/sys/vm/max_map_count");
-  if (!text.ok() || !absl::SimpleAtoi(*text, &limit) || target.holders.mappings < limit / 10) return;
+  if (!text.ok() || !absl::SimpleAtoi(*text, &limit)) return;
+  if (target.holders.mappings < limit / 10 && !target.shows_mappings) return;
   rows->push_back({LimitKind::kMappings, "vm.max_map_count", limit, target.holders.mappings});
 }
 
 std::optional<LimitSample> AddressSpaceOf(const ProcFs& proc, pid_t pid, absl::string_view rlimits) {
-  const Count limit = ParseSoftLimit(rlimits, "Max address space");
+  const Count limit = ParseSoftLimit(rlimits, kAddressSpace);
   if (!limit) return std::nullopt;
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
   if (!stat.ok()) return std::nullopt;
@@ -178,7 +182,7 @@ constexpr void (*kLimits[])(const Target&, Rows*) = {AppendShm, AppendCgroups, A
 
 std::vector<LimitSample> Limits::RowsOf(pid_t pid, const Holders& holders,
                                         const std::vector<MemoryCgroup>& cgroups) const {
-  const Target target{proc_, filesystem_root_, pid, cgroups, holders, strict_accounting_};
+  const Target target{proc_, filesystem_root_, pid, cgroups, holders, strict_accounting_, shows_mappings_};
   Rows rows;
   for (const auto append : kLimits) append(target, &rows);
   return rows;
@@ -188,6 +192,7 @@ std::vector<LimitSample> Limits::Read(pid_t pid, const Holders& holders) const {
   std::vector<MemoryCgroup> cgroups = CgroupsOf(proc_, pid).value_or(last_cgroups_);
   strict_accounting_ = AccountsStrictly(proc_);
   Rows rows = RowsOf(pid, holders, cgroups);
+  for (const LimitSample& row : rows) shows_mappings_ |= row.kind == LimitKind::kMappings;
   if (!cgroups.empty()) last_cgroups_ = std::move(cgroups);
   return rows;
 }
@@ -199,6 +204,29 @@ std::vector<LimitSample> Limits::Look(pid_t pid, const Holders& holders, absl::D
     cgroups_ = CgroupsOf(proc_, pid).value_or(last_cgroups_);
   }
   return RowsOf(pid, holders, cgroups_);
+}
+
+bool Limits::IsLifted(pid_t pid, const Holders& holders, const LimitSample& before) const {
+  if (IsCgroup(before.kind)) {
+    const auto same = [&](const MemoryCgroup& one) { return KindOf(one) == before.kind && one.name == before.name; };
+    const auto cgroup = std::find_if(last_cgroups_.begin(), last_cgroups_.end(), same);
+    if (cgroup == last_cgroups_.end()) return true;  // the process is in another one
+    const absl::StatusOr<Count> limit = ReadMemoryLimit(*cgroup, filesystem_root_);
+    return limit.ok() && !limit->has_value();
+  }
+  if (before.kind == LimitKind::kAddressSpace) {
+    for (const pid_t one : {pid, holders.address_space}) {
+      if (one == 0) continue;
+      const std::string text = proc_.ReadFile(one, "limits").value_or("");
+      if (!absl::StrContains(text, kAddressSpace) || ParseSoftLimit(text, kAddressSpace)) return false;
+    }
+    return true;
+  }
+  if (before.kind == LimitKind::kCommit) {
+    const std::string mode = ReadSmallFile(proc_.root() + kOvercommitMode).value_or("");
+    return absl::StartsWith(mode, "0") || absl::StartsWith(mode, "1");
+  }
+  return false;
 }
 
 std::vector<LimitSample> Limits::ReadLastCgroups() const {

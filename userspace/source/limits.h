@@ -31,7 +31,7 @@ class Limits {
   // One row each for shm (statfs of /dev/shm below the process's root), every memory cgroup level with a limit and in
   // any case the innermost, host memory, what the host lets processes commit (vm.overcommit_memory=2), RLIMIT_AS and
   // RLIMIT_NOFILE (of the target, or of the holder if that is nearer to its limit), and vm.max_map_count once a tenth
-  // of it is used. What can't be read has no row. `used` of a cgroup excludes file pages and reclaimable slabs, which
+  // of it was used. What can't be read has no row. `used` of a cgroup excludes file pages and reclaimable slabs, which
   // the kernel reclaims before it kills; `used` of the host is MemTotal + SwapTotal minus MemAvailable and SwapFree,
   // without swap on zram, and minus what ZFS's cache gives back. Of a process that is exiting, the cgroups are those of
   // the last call, which must have been about the same process.
@@ -39,6 +39,9 @@ class Limits {
   // The same, for frequent calls about one process: its list of cgroups may be up to a second old. `now`: of any
   // monotonic clock.
   std::vector<LimitSample> Look(pid_t pid, const Holders& holders, absl::Duration now);
+  // Whether a limit that had a row, and none in the last Read(), is known to limit the process no more: it was lifted,
+  // or the process was moved. False: it can't be read.
+  bool IsLifted(pid_t pid, const Holders& holders, const LimitSample& before) const;
   // The current state of the cgroups that the last Read() found: for a process that has just ended.
   std::vector<LimitSample> ReadLastCgroups() const;
   // st_dev of the file system that the process has at /dev/shm; 0: none, or the process is gone.
@@ -56,6 +59,7 @@ class Limits {
 
   mutable std::vector<MemoryCgroup> last_cgroups_;
   mutable bool strict_accounting_ = false;  // as of the last Read()
+  mutable bool shows_mappings_ = false;     // a Read() had a row of them
   std::vector<MemoryCgroup> cgroups_;       // of the last Look()
   absl::Duration looked_up_ = -absl::InfiniteDuration();
 };

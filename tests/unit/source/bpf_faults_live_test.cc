@@ -181,6 +181,7 @@ TEST_CASE("a full table of causes loses the cause of a copy, never its count") {
   }
   for (const CauseRow& row : counted->pull.causes) with_cause += row.copies;
   CHECK(workers == kWorkers);
+  CHECK(counted->pull.most_mappings > 0);
   CHECK(copies == with_cause + counted->pull.losses.unclassified_copies);
   CHECK((counted->pull.losses.unclassified_copies > 0) == (room != 0));
 }

@@ -42,8 +42,8 @@ struct LimitKey {
 };
 
 // One limit at one instant, as it applies to the target, or (kAddressSpace, kDescriptors) to the process of its tree
-// that is nearest to its own. `limit` absent: none is set. For memory, `used` leaves out
-// what can be given back: page cache and reclaimable slabs.
+// that is nearest to its own. `limit` absent: none is set, or the target has left
+// it. For memory, `used` leaves out what can be given back: page cache and reclaimable slabs.
 struct LimitSample {
   LimitKind kind = LimitKind::kHost;
   std::string name;  // mount point, cgroup path, "MemTotal+SwapTotal", "RLIMIT_NOFILE"

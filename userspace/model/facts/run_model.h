@@ -238,7 +238,7 @@ struct RunModel {
   bool is_part = false;               // of a recording (fleet.h): indexes have gaps
   bool target_is_rank = false;        // beside the ranks that it started, as in Lightning
   bool target_is_other_rank = false;  // the same, of another part of the recording
-  std::vector<LimitModel> limits;     // in order of appearance; one that is gone keeps its last value
+  std::vector<LimitModel> limits;     // in order of appearance; one without a row keeps its last value
   std::vector<Frame> frames;          // by number
   std::vector<CopySite> copy_sites;
   std::vector<GrowthSite> growth_sites;

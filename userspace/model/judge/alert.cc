@@ -269,14 +269,14 @@ std::vector<Alert> AlertWatch::Judge(const Sample& sample, const RunModel& model
   const bool exiting = TargetIsExiting(sample);
   for (auto watched = watched_.begin(); watched != watched_.end();) {
     const auto is_it = [&](const LimitSample& one) { return one.key() == watched->now.key(); };
-    const bool gone = std::none_of(sample.limits.begin(), sample.limits.end(), is_it);
-    if (gone && exiting) {
+    const bool unread = std::none_of(sample.limits.begin(), sample.limits.end(), is_it);
+    if (unread && exiting) {
       ++watched;
       continue;
     }
     if (watched->ramp.began() >= last_tick_) watched->then = last_held_;
-    JudgeLimit(gone, model, forecast, &*watched, &alerts);
-    watched = gone ? watched_.erase(watched) : std::next(watched);
+    JudgeLimit(unread, model, forecast, &*watched, &alerts);
+    watched = unread ? watched_.erase(watched) : std::next(watched);
   }
   if (!alerts.empty()) ask_gap_ = kFirstAskGap;
   last_held_ = std::make_shared<const HeldByAll>(HeldBy(model));
@@ -310,11 +310,11 @@ void AlertWatch::JudgeHangs(const Sample& sample, const RunModel& model, std::ve
   }
 }
 
-void AlertWatch::JudgeLimit(bool gone, const RunModel& model, const Forecast& forecast, Watched* watched,
+void AlertWatch::JudgeLimit(bool unread, const RunModel& model, const Forecast& forecast, Watched* watched,
                             std::vector<Alert>* alerts) {
   const LimitSample& limit = watched->now;
   const UsageRamp& ramp = watched->ramp;
-  gone |= !limit.limit;
+  const bool gone = !limit.limit, over_now = gone || unread;
   const auto say = [&](AlertRule rule, const TimeLeftOf& left, const TopContributor& top_contributor, bool over) {
     Alert alert = {.t = t_, .rule = rule, .over = over, .kind = limit.kind, .name = limit.name};
     alert.limit = limit.limit.value_or(0);
@@ -325,19 +325,20 @@ void AlertWatch::JudgeLimit(bool gone, const RunModel& model, const Forecast& fo
       alert.cause = top_contributor.cause;
       alert.advice = AlertAdvice(alert, model);
     }
-    alert.text = gone ? absl::StrCat(FormatLimit(limit), ": the limit is gone")
-                      : AlertText(alert, ramp.rate(), left.most_copies, model);
+    alert.text = gone     ? absl::StrCat(FormatLimit(limit), ": the limit is gone")
+                 : unread ? absl::StrCat(FormatLimit(limit), ": what is used can't be read any more")
+                          : AlertText(alert, ramp.rate(), left.most_copies, model);
     alerts->push_back(std::move(alert));
   };
   for (const auto& [which, rule, calm] : {std::tuple(AlertRule::kRatio, &watched->ratio, kRatioCalm),
                                           std::tuple(AlertRule::kEta, &watched->eta, kEtaCalm)}) {
-    if (!rule->raised || (!gone && (!rule->calm_since || t_ - *rule->calm_since < calm))) continue;
+    if (!rule->raised || (!over_now && (!rule->calm_since || t_ - *rule->calm_since < calm))) continue;
     rule->raised = false;
     say(which, {}, {}, /*over=*/true);
   }
   const bool ratio = !watched->ratio.raised && RatioHeld(*watched, t_);
   const bool eta = !watched->eta.raised && EtaHeld(*watched, t_);
-  if (gone || (!ratio && !eta)) return;
+  if (over_now || (!ratio && !eta)) return;
   // For a climb that is as old as the recording.
   HeldByAll at_start;
   for (const LimitSample& one : model.info.limits) {

@@ -31,7 +31,7 @@ inline constexpr auto kNamesOf<AlertRule> = NamesFor<AlertRule>("ratio", "eta", 
 struct Alert {
   absl::Duration t;
   AlertRule rule = AlertRule::kRatio;
-  bool over = false;  // the alert of this rule and limit has ended: it fell below again, or the limit is gone
+  bool over = false;  // the alert of this rule and limit has ended: it fell below again, is gone, or can't be read
   LimitKind kind = LimitKind::kHost;  // of kHang without meaning
   std::string name;                   // of the limit; kHang: "worker 4711"
   uint64_t limit = 0, used = 0;
@@ -110,7 +110,8 @@ class AlertWatch {
   TimeLeftOf TimeLeft(const Watched& watched, const TopContributor& top_contributor, const RunModel& model,
                       const Forecast& forecast) const;
   void JudgeHangs(const Sample& sample, const RunModel& model, std::vector<Alert>* alerts);
-  void JudgeLimit(bool gone, const RunModel& model, const Forecast& forecast, Watched* watched,
+  // `unread`: the sample does not have it.
+  void JudgeLimit(bool unread, const RunModel& model, const Forecast& forecast, Watched* watched,
                   std::vector<Alert>* alerts);
 
   AlertSettings settings_;

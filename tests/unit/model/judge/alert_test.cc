@@ -36,8 +36,8 @@ struct Scenario {
   std::optional<double> age;                                          // of the target at t = 0
   bool spawned = false;                                               // the worker: it called exec
   double until = 60;
-  bool exits = false;  // the target, when the limit is gone
-  double gone_from = 1e9, lifted_from = 1e9, resized_from = 1e9, resized_to = 0;
+  bool exits = false;  // the target, when the limit can't be read any more
+  double unread_from = 1e9, lifted_from = 1e9, resized_from = 1e9, resized_to = 0;
   Outlook outlook = Outlook::kUnknown;
   bool plateau_known = true;
   Cause cause = Cause::kRefcount;  // of the copies
@@ -80,7 +80,7 @@ class Player {
                        .limit = static_cast<uint64_t>(limit * kMb),
                        .used = static_cast<uint64_t>(run_.used(t) * kMb)};
     if (t >= run_.lifted_from) own.limit.reset();
-    if (t < run_.gone_from) limits.push_back(own);
+    if (t < run_.unread_from) limits.push_back(own);
     return limits;
   }
 
@@ -127,7 +127,7 @@ class Player {
     model_.t = absl::Seconds(now);
     Sample sample = {.t = absl::Seconds(now), .limits = Limits(now)};
     sample.processes.push_back({.index = 0});
-    if (!run_.exits || now < run_.gone_from) sample.processes[0].proc.threads = 1;
+    if (!run_.exits || now < run_.unread_from) sample.processes[0].proc.threads = 1;
     Forecast forecast = {.plateau_known = run_.plateau_known};
     for (const LimitSample& limit : sample.limits) forecast.limits.push_back({.now = limit, .outlook = run_.outlook});
     for (Alert& alert : watch_.Judge(sample, model_, forecast)) alerts_.push_back(std::move(alert));
@@ -456,7 +456,7 @@ TEST_CASE("limits that change") {
     run.resized_from = 20;
     run.resized_to = 4000;
   }
-  SECTION("one that is gone ends its alert") { run.gone_from = 20; }
+  SECTION("one that can't be read any more ends its alert") { run.unread_from = 20; }
   SECTION("one that is lifted does, too") { run.lifted_from = 20; }
   const std::vector<Alert> alerts = AlertsOf(run);
   INFO(Told(alerts));
@@ -464,18 +464,19 @@ TEST_CASE("limits that change") {
   CHECK_FALSE(alerts.front().over);
   CHECK(alerts.back().over);
   CHECK(absl::ToDoubleSeconds(alerts.back().t) == Approx(21).margin(1.5));
-  CHECK(absl::EndsWith(alerts.back().text, std::min(run.gone_from, run.lifted_from) < 60
-                                               ? ": the limit is gone"
-                                               : "near its limit, 950.0 MiB of 3.9 GiB used"));
+  CHECK(absl::EndsWith(alerts.back().text, run.lifted_from < 60   ? ": the limit is gone"
+                                           : run.unread_from < 60 ? ": what is used can't be read any more"
+                                                                  : "near its limit, 950.0 MiB of 3.9 GiB used"));
 }
 
 TEST_CASE("an alert does not end because the target that meets it is exiting") {
   const Scenario run = {
-      .used = [](double t) { return t < 10 ? 500.0 : 950.0; }, .until = 40, .exits = true, .gone_from = 20};
+      .used = [](double t) { return t < 10 ? 500.0 : 950.0; }, .until = 40, .exits = true, .unread_from = 20};
   const std::vector<Alert> alerts = AlertsOf(run);
   INFO(Told(alerts));
   REQUIRE_FALSE(alerts.empty());
   CHECK_FALSE(absl::StrContains(Told(alerts), "gone"));
+  CHECK_FALSE(absl::StrContains(Told(alerts), "can't be read"));
 }
 
 TEST_CASE("what has ended is said by its rule") {
