@@ -147,12 +147,12 @@ bool NothingWritten(const Facts& facts) {
 }
 
 // Whether workers read inherited objects, too: then the collector may only have come first.
-bool AlsoRead(const Facts& facts) { return facts.Matters(facts.Of(Cause::kRefcount)); }
+bool AlsoRead(const Facts& facts) { return facts.Matters({Cause::kRefcount}); }
 
 }  // namespace
 
 Diagnosis CowRefcount(const Facts& facts) {
-  if (!facts.Matters(facts.Of(Cause::kRefcount))) return {};
+  if (!facts.Matters({Cause::kRefcount})) return {};
   Diagnosis diagnosis = FromCauses(facts, {Cause::kRefcount}, "cow-refcount", "Reading Python objects");
   diagnosis.advice = {
       "Keep what all workers read in a few large buffers instead of many objects: numpy arrays (not dtype=object), "
@@ -180,7 +180,7 @@ bool ReadsTensors(const Facts& facts) {
 }
 
 Diagnosis TorchRefcount(const Facts& facts) {
-  if (!facts.Matters(facts.Of(Cause::kNativeRefcount))) return {};
+  if (!facts.Matters({Cause::kNativeRefcount})) return {};
   Diagnosis diagnosis = FromCauses(facts, {Cause::kNativeRefcount}, "torch-refcount", "Reading C++ objects");
   // c10::TensorImpl, c10::StorageImpl: what a tensor is made of, c10/core/TensorImpl.h.
   const Places places = PlacesOf(facts, {Cause::kNativeRefcount});
@@ -211,7 +211,7 @@ Saving SavedByFreezing(const Facts& facts) {
 }
 
 Diagnosis CowGcHeader(const Facts& facts) {
-  if (!facts.Matters(facts.Of(Cause::kGcHeader))) return {};
+  if (!facts.Matters({Cause::kGcHeader})) return {};
   Diagnosis diagnosis = FromCauses(facts, {Cause::kGcHeader}, "cow-gc-header",
                                    "Python's cycle collector ran in the workers, wrote to the headers of inherited "
                                    "objects, and");
@@ -241,12 +241,19 @@ Diagnosis CowGcHeader(const Facts& facts) {
 
 namespace {
 
-uint64_t GupCopiesOf(const Facts& facts) {
-  uint64_t copies = 0;
+// Copies of the workers, ProcessModel::gup_copies or copies_of_files; `notable`: of those that copied more than noise.
+uint64_t SumOfCopies(uint64_t ProcessModel::*copies, const Facts& facts, bool notable = false) {
+  uint64_t sum = 0;
   ForEachRow(facts.model, [&](const ProcessModel& process) {
-    if (process.is_worker() && HasInheritedMemory(process)) copies += process.gup_copies;
+    const bool counts = notable ? NotableCopies(process, facts.page_bytes) > 0 : HasInheritedMemory(process);
+    if (counts) sum += process.*copies;
   });
-  return copies;
+  return sum;
+}
+
+// Whether these are most of what was written, and no noise.
+bool MatterAmong(uint64_t written, uint64_t ProcessModel::*copies, const Facts& facts) {
+  return 2 * SumOfCopies(copies, facts) >= written && facts.Matters(SumOfCopies(copies, facts, /*notable=*/true));
 }
 
 // Nobody wrote, and no instruction is known.
@@ -266,14 +273,6 @@ Diagnosis CopiedByGup(const Facts& facts, uint64_t copies) {
                      "worker made itself, or that are shared (MAP_SHARED): these are not copied.",
                      "`strace -f -p PID` shows which call it is; cowprof knows only the pages."},
           .pids = PidsOf(facts, {Cause::kData, Cause::kKernel})};
-}
-
-uint64_t FileCopiesOf(const Facts& facts) {
-  uint64_t copies = 0;
-  ForEachRow(facts.model, [&](const ProcessModel& process) {
-    if (process.is_worker() && HasInheritedMemory(process)) copies += process.copies_of_files;
-  });
-  return copies;
 }
 
 // Nobody had this memory before. `copies`: of pages of files.
@@ -321,19 +320,19 @@ std::string WritingOrAllocating(const Facts& facts, const std::string& allocator
 
 Diagnosis CowData(const Facts& facts) {
   const uint64_t written = facts.Of(Cause::kData) + facts.Of(Cause::kKernel);
-  if (const uint64_t by_gup = GupCopiesOf(facts); facts.Matters(by_gup) && 2 * by_gup >= written)
-    return CopiedByGup(facts, by_gup);
-  if (const uint64_t of_files = FileCopiesOf(facts); facts.Matters(of_files) && 2 * of_files >= written)
-    return CopiedFromFiles(facts, of_files);
-  if (!facts.Matters(written) || NothingWritten(facts)) return {};
+  if (MatterAmong(written, &ProcessModel::gup_copies, facts))
+    return CopiedByGup(facts, SumOfCopies(&ProcessModel::gup_copies, facts));
+  if (MatterAmong(written, &ProcessModel::copies_of_files, facts))
+    return CopiedFromFiles(facts, SumOfCopies(&ProcessModel::copies_of_files, facts));
+  if (!facts.Matters({Cause::kData, Cause::kKernel}) || NothingWritten(facts)) return {};
   const std::string allocator = AllocatorBeside(facts);
   Diagnosis diagnosis =
       FromCauses(facts, {Cause::kData, Cause::kKernel}, "cow-data", WritingOrAllocating(facts, allocator));
   // Of workers that were there at the attach nobody knows what malloc had free when they were forked.
-  if (const uint64_t untold = facts.Of(Cause::kUnknown); facts.Matters(untold)) {
+  if (facts.Matters({Cause::kUnknown})) {
     diagnosis.summary.pop_back();
     absl::StrAppend(&diagnosis.summary, "; why ", facts.findings.workers.processes == 1 ? "it" : "they",
-                    " copied another ", facts.Bytes(untold), " is unknown.");
+                    " copied another ", facts.Bytes(facts.Of(Cause::kUnknown)), " is unknown.");
   }
   if (facts.Of(Cause::kKernel) > 0) {
     diagnosis.evidence.push_back(
@@ -368,13 +367,15 @@ Diagnosis CowData(const Facts& facts) {
 
 bool ProgramWrites(const Facts& facts) {
   const uint64_t written = facts.Of(Cause::kData) + facts.Of(Cause::kKernel);
-  if (2 * std::max(GupCopiesOf(facts), FileCopiesOf(facts)) >= written || !AllocatorBeside(facts).empty()) return false;
+  const uint64_t others =
+      std::max(SumOfCopies(&ProcessModel::gup_copies, facts), SumOfCopies(&ProcessModel::copies_of_files, facts));
+  if (2 * others >= written || !AllocatorBeside(facts).empty()) return false;
   const std::optional<NativeCode> code = NativeCodeOf(facts, {Cause::kData, Cause::kKernel});
   return !code || AdviceOn(*code).empty();
 }
 
 Diagnosis AllocatorReuse(const Facts& facts) {
-  if (!facts.Matters(facts.Of(Cause::kMallocReuse))) return {};
+  if (!facts.Matters({Cause::kMallocReuse})) return {};
   Diagnosis diagnosis =
       FromCauses(facts, {Cause::kMallocReuse}, "allocator-reuse",
                  absl::StrCat("Allocating memory that the ", facts.Owner(), " had freed before the fork"));

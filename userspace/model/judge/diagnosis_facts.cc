@@ -77,6 +77,10 @@ uint64_t CopiesBy(std::initializer_list<Cause> causes, const CauseCounts& counts
   return copies;
 }
 
+bool Facts::Matters(std::initializer_list<Cause> some) const { return Matters(CopiesBy(some, causes_of_pids)); }
+
+bool Facts::OthersCopiedMuch() const { return copies_of_pids < kNearlyAll * listed_copies; }
+
 uint64_t Facts::AtPeak(std::initializer_list<Cause> some) const { return PartOfCopied(model.workers_peak, some); }
 
 std::string Facts::Workers() const {
@@ -234,9 +238,11 @@ Facts FactsOf(const Run& run, const Findings& findings) {
     Add(*process.causes, &facts.causes);
     facts.copies += copies;
     if (process.index < 0) return;  // an aggregate
+    facts.listed_copies += copies;
     facts.most_of_one = std::max(facts.most_of_one, copies);
     if (NotableCopies(process, facts.page_bytes) == 0) return;
     facts.pids.push_back(process.id.pid);
+    Add(*process.causes, &facts.causes_of_pids);
     facts.copies_of_pids += copies;
     served += process.duty.start == StartMethod::kForkserver;
     last_start = std::max(last_start, process.started);

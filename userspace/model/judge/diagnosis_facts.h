@@ -18,9 +18,10 @@ namespace cowprof {
 // or a memmap up to 3,500 (measured, docs/diagnoses.md), so less than this in a process is not a finding; nor is 1 % of
 // what it inherited, up to 64 MiB.
 inline constexpr uint64_t kNoiseBytes = 16 << 20, kMostNoiseBytes = 64 << 20;
-// A cause is a finding if it made this much of what the workers that copied more than noise copied.
-inline constexpr double kNoticeableShare = 0.1;
-inline constexpr uint64_t kNoticeableBytes = 8 << 20;  // for each of them
+// A cause is a finding if it made this much in the workers that copied more than noise. What the others copied, however
+// many they are, is noise.
+inline constexpr double kNoticeableShare = 0.1;        // of the copies of all workers
+inline constexpr uint64_t kNoticeableBytes = 8 << 20;  // for each of those that copied more
 inline constexpr double kNoticeableLine = 0.05;        // of the copies by a cause
 inline constexpr double kMostOfIt = 0.5;               // what has this share of something explains it
 
@@ -31,9 +32,11 @@ struct Facts {
   const Findings& findings;  // all but the diagnoses
   uint64_t page_bytes = 0;
   uint64_t copies = 0, most_of_one = 0;  // by workers that inherited memory
+  uint64_t listed_copies = 0;            // of `copies`, by workers that are listed one by one
   CauseCounts causes = {};
   std::vector<pid_t> pids;                 // of workers that copied more than noise
-  uint64_t copies_of_pids = 0;             // that these made
+  CauseCounts causes_of_pids = {};         // of the copies that these made
+  uint64_t copies_of_pids = 0;             // their number
   bool pids_in_turn = false;               // some of these ended before others started
   bool has_ranks = false;                  // a launcher started trainers
   bool from_forkserver = false;            // most of `pids` were forked by a forkserver, and have its memory
@@ -41,9 +44,12 @@ struct Facts {
 
   uint64_t Of(Cause cause) const { return causes[static_cast<int>(cause)]; }
   std::string Bytes(uint64_t pages) const;
-  bool Matters(uint64_t pages) const {
-    return !pids.empty() && pages * page_bytes >= pids.size() * kNoticeableBytes && pages >= kNoticeableShare * copies;
+  bool Matters(uint64_t pages_of_pids) const {
+    return !pids.empty() && pages_of_pids * page_bytes >= pids.size() * kNoticeableBytes &&
+           pages_of_pids >= kNoticeableShare * listed_copies;
   }
+  bool Matters(std::initializer_list<Cause> some) const;
+  bool OthersCopiedMuch() const;  // in all, each of them no more than noise
   bool HasWorkers() const;
   // Of the copies that living workers had at their peak, those by these causes. Bytes.
   uint64_t AtPeak(std::initializer_list<Cause> some) const;

@@ -114,8 +114,21 @@ std::string WhyText(const ProcessModel& process, const CauseCounts& causes, cons
   return absl::StrCat(": ", why, where.empty() ? "." : where);
 }
 
+// "3 of 4 workers"
+std::string Some(uint64_t some, const Facts& facts) {
+  const uint64_t all = facts.findings.workers.processes;
+  return some == all ? Plural(all, "worker") : absl::StrCat(some, " of ", Plural(all, "worker"));
+}
+
 std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
   const Totals& workers = facts.findings.workers;
+  if (NotableCopies(most, facts.page_bytes) > 0 && facts.OthersCopiedMuch()) {
+    const bool one = facts.pids.size() == 1;
+    return absl::StrCat(Some(facts.pids.size(), facts), " copied ", facts.Bytes(facts.copies_of_pids),
+                        " of inherited memory",
+                        WhyText(most, facts.causes_of_pids,
+                                one ? TablesOf(facts.model, {.index = most.index}) : BlameTables{}, facts.model));
+  }
   if (most.is_worker()) {
     const bool spawned = !PicklingMethodOf(most).empty() && most.causes && !HasInheritedMemory(most);
     return absl::StrCat(
@@ -144,12 +157,6 @@ std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
                         " of inherited memory before it called exec, which gave that back", why);
   }
   return absl::StrCat("The ", NameOf(most), " (", Printable(most.comm), ")", what, "others", why);
-}
-
-// "3 of 4 workers"
-std::string Some(uint64_t some, const Facts& facts) {
-  const uint64_t all = facts.findings.workers.processes;
-  return some == all ? Plural(all, "worker") : absl::StrCat(some, " of ", Plural(all, "worker"));
 }
 
 // Copies that nobody saw, or that belong to no process, may be anybody's.
@@ -231,7 +238,7 @@ std::string ReleasedBeside(const Facts& facts, uint64_t copies) {
   const uint64_t most =
       std::max({facts.Of(Cause::kRefcount), facts.Of(Cause::kNativeRefcount), facts.Of(Cause::kGcHeader),
                 facts.Of(Cause::kData) + facts.Of(Cause::kKernel), facts.Of(Cause::kMallocReuse)});
-  if (copies < most || released <= copies || !facts.Matters(released)) return "";
+  if (copies < most || released <= copies || !facts.Matters({Cause::kFree})) return "";
   uint64_t known = 0, without_line = 0;
   for (const CopySiteShare& share : facts.findings.of_workers.blame.copy_sites) {
     const CopySite& site = facts.model.copy_sites[share.copy_site];

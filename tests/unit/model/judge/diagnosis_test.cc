@@ -222,6 +222,37 @@ TEST_CASE("diagnosis: many workers that copy next to nothing are clean") {
   std::vector<ByCause> and_one = workers;
   and_one.push_back({{Cause::kData, 60'000}});
   CHECK(Find(With({}, and_one), "cow-data").pids == std::vector<pid_t>{1129});
+  CHECK(IdsOf(With({}, and_one)) == Ids{"cow-data"});
+}
+
+TEST_CASE("diagnosis: one worker just above noise makes no finding of what many others copied") {
+  std::vector<ByCause> workers(79, ByCause{{Cause::kRefcount, 2560}});
+  workers.push_back({{Cause::kRefcount, kNoise}});
+  CHECK(IdsOf(With({}, workers)) == Ids{"clean"});
+  workers.back() = ByCause{{Cause::kRefcount, 4200}};
+  const Run run = With({}, workers);
+  CHECK(IdsOf(run).empty());  // not clean, either
+  CHECK(HeadlineOf(run) == "1 of 80 workers copied 16.4 MiB of inherited memory: 100 % reference counts.");
+  // Of several, no one's line is that of all.
+  workers[0] = ByCause{{Cause::kRefcount, 3200}, {Cause::kFree, 1000}};
+  CHECK(HeadlineOf(With({}, workers)) ==
+        "2 of 80 workers copied 32.8 MiB of inherited memory: 88 % reference counts, 12 % released objects.");
+  // Where it copied a tenth of all or more, it is a finding.
+  workers = std::vector<ByCause>(9, ByCause{{Cause::kRefcount, 2560}});
+  workers.push_back({{Cause::kRefcount, 4200}});
+  CHECK(IdsOf(With({}, workers)) == Ids{"cow-refcount"});
+}
+
+TEST_CASE("diagnosis: files and system calls are no finding by what workers below noise copied") {
+  for (uint64_t ProcessModel::*copies : {&ProcessModel::gup_copies, &ProcessModel::copies_of_files}) {
+    Run run = With({}, {{{Cause::kRefcount, 60'000}}, {{Cause::kData, 4000}}, {{Cause::kData, 4000}}});
+    for (const int index : {2, 3}) run.model.processes[index].*copies = 4000;
+    CHECK(IdsOf(run) == Ids{"cow-refcount"});
+    run.model.processes[1].causes = CauseCounts{};
+    (*run.model.processes[1].causes)[static_cast<int>(Cause::kData)] = 60'000;
+    run.model.processes[1].*copies = 60'000;
+    CHECK(IdsOf(run) == Ids{"cow-data"});
+  }
 }
 
 TEST_CASE("diagnosis: pids are those that copied more than noise") {
