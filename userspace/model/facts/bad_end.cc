@@ -122,7 +122,10 @@ Killing OomDaemonRequest(const ProcessModel& process) {
 // gunicorn's master sends SIGABRT for nothing else (murder_workers(), gunicorn/arbiter.py), and SIGKILL a second later;
 // SIGKILL alone follows a request to end. A worker that can handle SIGABRT exits.
 bool IsGunicornTimeout(const ProcessModel& process, const RunModel& model) {
-  if (process.framework != Framework::kGunicorn) return false;
+  // A greenlet's frames end at its first one: of a gevent worker that was there at the attach only the master tells.
+  const ProcessModel* const parent = model.Find(process.parent);
+  const bool untold = !process.framework && process.is_worker() && parent != nullptr;
+  if ((untold ? parent->framework : process.framework) != Framework::kGunicorn) return false;
   if (process.exit->signaled) {
     const SignalSent* sent = KillingSignal(process).sent;
     const bool by_parent = sent != nullptr && IsFromParent(*sent, process, model);

@@ -248,6 +248,25 @@ TEST_CASE("post-mortem: gunicorn's timeout is neither the OOM killer nor the end
   CHECK(Of(story, 6).text == "killed by SIGABRT from itself");
 }
 
+TEST_CASE("post-mortem: gunicorn's timeout, of a worker whose own frames don't name gunicorn") {
+  const auto killed = [](std::optional<Framework> of_master, bool execed = false) {
+    Story story(1);
+    story.run.model.processes[0].framework = of_master;
+    story.run.model.processes[1].python = "3.11.2";
+    if (execed) story.Add({Event{.index = 1, .what = ProcessExeced{.comm = "ffmpeg", .command = "ffmpeg"}}});
+    story.Add({Sent(1, SIGABRT, 0, 1000), Sent(1, SIGKILL, 0, 1000), Exited(1, SIGKILL)});
+    return Of(story, 1);
+  };
+  CHECK(killed(Framework::kGunicorn).text ==
+        "killed by SIGKILL from its parent (gunicorn's timeout, not the OOM killer)");
+  CHECK(killed(Framework::kGunicorn).badly);
+  for (const PostMortem& other :
+       {killed(Framework::kCelery), killed(std::nullopt), killed(Framework::kGunicorn, /*execed=*/true)}) {
+    CHECK(other.text == "killed by SIGKILL from its parent");
+    CHECK(!other.badly);
+  }
+}
+
 TEST_CASE("post-mortem: the OOM killer in a cgroup, and what it took") {
   Story story(1);
   story.Add({}, {{0, 0, 30'000}, {0, 0, 30'000}});
