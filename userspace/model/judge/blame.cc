@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/numeric/int128.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -18,7 +19,8 @@ namespace {
 
 bool InScope(const ProcessModel& process, const Scope& scope) {
   if (scope.index) return process.index == *scope.index;
-  return !scope.workers_only || process.is_worker();
+  if (!scope.workers_only) return true;
+  return process.is_worker() && !absl::c_binary_search(scope.without, process.index);
 }
 
 // Sums copy sites by `key_of`.

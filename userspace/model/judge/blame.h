@@ -17,6 +17,7 @@ namespace cowprof {
 struct Scope {
   std::optional<int> index;
   bool workers_only = false;
+  std::vector<int> without = {};  // of the workers, those with these indexes, which are in order
 };
 
 // Copies at one site, scaled to all copies that were counted.

@@ -36,7 +36,7 @@ struct Places {
 Places PlacesOf(const Facts& facts, std::initializer_list<Cause> causes) {
   std::map<ProgramLine, Place> places;
   Places out;
-  for (const CopySiteShare& share : facts.findings.of_workers.blame.copy_sites) {
+  for (const CopySiteShare& share : facts.tables().blame.copy_sites) {
     const CopySite& copy_site = facts.model.copy_sites[share.copy_site];
     if (std::find(causes.begin(), causes.end(), copy_site.cause) == causes.end()) continue;
     const ProgramLine line = LineOf(facts.model, copy_site.frames);
@@ -63,7 +63,7 @@ std::string TopTypeOf(const Place& place) {
 // Returns the types and lines with the most copies of these causes, as evidence.
 std::vector<std::string> TopOf(const Facts& facts, std::initializer_list<Cause> causes, const Places& places) {
   std::vector<std::pair<uint64_t, std::string>> types, lines;
-  for (const BlameRow& row : facts.findings.of_workers.by_type) {
+  for (const BlameRow& row : facts.tables().by_type) {
     if (!row.type.empty())
       types.emplace_back(CopiesBy(causes, row.causes), absl::StrCat("objects of type ", Printable(row.type)));
   }
@@ -77,7 +77,7 @@ std::vector<std::string> TopOf(const Facts& facts, std::initializer_list<Cause> 
     std::stable_sort(rows->begin(), rows->end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     for (size_t i = 0; i < std::min<size_t>(rows->size(), 3); ++i) {
       const double share = static_cast<double>((*rows)[i].first) / std::max<uint64_t>(places.known, 1);
-      const char* const separator = facts.findings.of_workers.blame.estimated ? " (estimated): " : ": ";
+      const char* const separator = facts.tables().blame.estimated ? " (estimated): " : ": ";
       if (share >= kNoticeableLine) out.push_back(absl::StrCat(Percent(share), separator, (*rows)[i].second));
     }
   }
@@ -89,20 +89,17 @@ std::vector<std::string> TopOf(const Facts& facts, std::initializer_list<Cause> 
 std::vector<pid_t> PidsOf(const Facts& facts, std::initializer_list<Cause> causes) {
   std::vector<pid_t> pids;
   for (const ProcessModel& process : facts.model.processes) {
-    if (!HasInheritedMemory(process)) continue;
-    const uint64_t all = Sum(*process.causes);
-    if (all * facts.page_bytes > NoiseOf(process, facts.page_bytes) &&
-        CopiesBy(causes, *process.causes) >= kNoticeableShare * all)
-      pids.push_back(process.id.pid);
+    if (NotableCopies(process, facts.page_bytes) == 0) continue;
+    if (CopiesBy(causes, *process.causes) >= kNoticeableShare * Sum(*process.causes)) pids.push_back(process.id.pid);
   }
   return pids.empty() ? facts.pids : pids;
 }
 
 // The native code that made the copies by these causes: in a program without Python, or a runtime's beside Python.
 std::optional<NativeCode> NativeCodeOf(const Facts& facts, std::initializer_list<Cause> causes) {
-  std::optional<NativeCode> code = NativeCodeOf(
-      facts.model, facts.findings.of_workers.blame,
-      [causes](const CopySite& site) { return std::find(causes.begin(), causes.end(), site.cause) != causes.end(); });
+  std::optional<NativeCode> code = NativeCodeOf(facts.model, facts.tables().blame, [causes](const CopySite& site) {
+    return std::find(causes.begin(), causes.end(), site.cause) != causes.end();
+  });
   return code && (facts.native() || !AdviceOn(*code).empty()) ? code : std::nullopt;
 }
 
@@ -127,10 +124,10 @@ Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, co
                              .via = first.line.via,
                              .type = TopTypeOf(first),
                              .share = static_cast<double>(first.copies) / places.known};
-    absl::StrAppend(&diagnosis.summary, "; ", CulpritText(culprit, facts.findings.of_workers.blame.estimated, "at"));
+    absl::StrAppend(&diagnosis.summary, "; ", CulpritText(culprit, facts.tables().blame.estimated, "at"));
     if (!IsOfLibrary(culprit.frame)) diagnosis.culprit = culprit;
   } else if (const std::optional<NativeCode> code = NativeCodeOf(facts, causes)) {
-    absl::StrAppend(&diagnosis.summary, "; ", NativeCodeText(*code, facts.findings.of_workers.blame.estimated));
+    absl::StrAppend(&diagnosis.summary, "; ", NativeCodeText(*code, facts.tables().blame.estimated));
   }
   absl::StrAppend(&diagnosis.summary, ReleasedBeside(facts, copies), ".");
   diagnosis.evidence.push_back(absl::StrCat(HumanCount(copies), " of ", HumanCount(facts.copies), " copies (",
@@ -303,7 +300,7 @@ std::string AllocatorBeside(const Facts& facts) {
   std::string other = OtherAllocatorOf(facts.model);
   if (!other.empty()) return other;
   // pandas imports pyarrow, too: only what that wrote itself may lie in its allocator.
-  const auto code = NativeCodeOf(facts.model, facts.findings.of_workers.blame, [](const CopySite& site) {
+  const auto code = NativeCodeOf(facts.model, facts.tables().blame, [](const CopySite& site) {
     return site.cause == Cause::kData || site.cause == Cause::kKernel;
   });
   return code ? std::string(OwnAllocatorOf(code->module)) : "";

@@ -31,8 +31,12 @@ Diagnosis Clean(const Facts& facts) {
                                                                facts.Bytes(facts.most_of_one), " by one")
                                                 : absl::StrCat(facts.Bytes(facts.findings.all.copies), " copied");
   diagnosis.evidence = {absl::StrCat(copied, "; starting alone costs up to ", HumanBytes(kNoiseBytes),
-                                     " each, or 1 % of what was inherited (", HumanBytes(kMostNoiseBytes),
-                                     " at most)")};
+                                     " each, or 1 % of what was inherited (", HumanBytes(kMostNoiseBytes), " at most)",
+                                     facts.copied_again == 0
+                                         ? ""
+                                         : absl::StrCat("; ", facts.Bytes(facts.copied_again),
+                                                        " more by workers that fork processes themselves: each fork "
+                                                        "shares again what they always write"))};
   return diagnosis;
 }
 
@@ -138,7 +142,7 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   if (findings.all.copies_known && found.front().harm == Harm::kPossible)
     absl::c_move(Clean(facts).evidence, std::back_inserter(found.front().evidence));
   const std::optional<SeenStartMethods>& seen = run.model.start_methods;
-  const Container container = ContainerOf(findings.of_workers, seen ? &seen->look : nullptr);
+  const Container container = ContainerOf(facts.tables(), seen ? &seen->look : nullptr);
   for (Diagnosis& diagnosis : found) {
     const bool freezes = diagnosis.id == "cow-gc-header" ||  // or has ProcessPoolExecutor's initializer
                          (diagnosis.id == "gc-disabled" && facts.framework == Framework::kExecutor);

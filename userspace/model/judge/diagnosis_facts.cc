@@ -30,6 +30,17 @@ uint64_t PartOfCopied(const WorkersPeak& peak, std::initializer_list<Cause> some
   return std::min(SaturatingCast(share * peak.copied_bytes), peak.copied_bytes);
 }
 
+// What a worker copied of what it inherited, at most. One that forks shares its memory each time again: what it copies
+// then may be the same pages as before, or what it has made itself.
+CauseCounts InheritedCauses(const ProcessModel& process) {
+  CauseCounts causes = *process.causes;
+  if (process.forks == 0 || !process.parent_anon_pages) return causes;
+  const uint64_t inherited = SaturatingAdd(*process.parent_anon_pages, process.first_swap_pages);
+  const double share = static_cast<double>(SaturatingAdd(inherited, process.copies_of_files)) / Sum(causes);
+  if (share < 1) absl::c_for_each(causes, [share](uint64_t& copies) { copies = SaturatingCast(share * copies); });
+  return causes;
+}
+
 // "2 ranks of 2 workers each", "2 ranks of up to 3 workers each, 8 started in all"
 std::string RanksText(const Slots& slots, uint64_t started) {
   const bool all_alike = slots.least_of_rank == slots.most_of_rank;
@@ -79,7 +90,7 @@ uint64_t CopiesBy(std::initializer_list<Cause> causes, const CauseCounts& counts
 
 bool Facts::Matters(std::initializer_list<Cause> some) const { return Matters(CopiesBy(some, causes_of_pids)); }
 
-bool Facts::OthersCopiedMuch() const { return copies_of_pids < kNearlyAll * listed_copies; }
+bool Facts::OthersCopiedMuch() const { return copies_of_pids < kNearlyAll * (listed_copies + copied_again); }
 
 uint64_t Facts::AtPeak(std::initializer_list<Cause> some) const { return PartOfCopied(model.workers_peak, some); }
 
@@ -157,9 +168,14 @@ uint64_t NoiseOf(const ProcessModel& process, uint64_t page_bytes) {
   return std::clamp(part, kNoiseBytes, kMostNoiseBytes);
 }
 
+uint64_t NoiseWithForks(const ProcessModel& process, uint64_t page_bytes) {
+  return NoiseOf(process, page_bytes) + (process.forks > 0 ? RewrittenAfterForks(process.forks) : 0);
+}
+
 uint64_t NotableCopies(const ProcessModel& process, uint64_t page_bytes) {
   if (!HasInheritedMemory(process) || process.index < 0) return 0;
-  const uint64_t copies = Sum(*process.causes);
+  if (Sum(*process.causes) * page_bytes <= NoiseWithForks(process, page_bytes)) return 0;
+  const uint64_t copies = Sum(InheritedCauses(process));
   return copies * page_bytes > NoiseOf(process, page_bytes) ? copies : 0;
 }
 
@@ -231,23 +247,33 @@ Facts FactsOf(const Run& run, const Findings& findings) {
   facts.has_ranks = HasRanks(run.model);
   facts.framework = findings.framework;
   size_t served = 0;
+  std::vector<int> left_out;
   absl::Duration last_start = -absl::InfiniteDuration(), first_end = absl::InfiniteDuration();  // of `pids`
   ForEachRow(run.model, [&](const ProcessModel& process) {
     if (!HasInheritedMemory(process)) return;
-    const uint64_t copies = Sum(*process.causes);
-    Add(*process.causes, &facts.causes);
+    const uint64_t all = Sum(*process.causes), notable = NotableCopies(process, facts.page_bytes);
+    if (process.forks > 0 && notable == 0 && all * facts.page_bytes > NoiseOf(process, facts.page_bytes)) {
+      facts.copied_again += all;
+      left_out.push_back(process.index);
+      return;
+    }
+    const CauseCounts causes = InheritedCauses(process);
+    const uint64_t copies = Sum(causes);
+    Add(causes, &facts.causes);
     facts.copies += copies;
+    facts.copied_again += all - copies;
     if (process.index < 0) return;  // an aggregate
     facts.listed_copies += copies;
     facts.most_of_one = std::max(facts.most_of_one, copies);
-    if (NotableCopies(process, facts.page_bytes) == 0) return;
+    if (notable == 0) return;
     facts.pids.push_back(process.id.pid);
-    Add(*process.causes, &facts.causes_of_pids);
+    Add(causes, &facts.causes_of_pids);
     facts.copies_of_pids += copies;
     served += process.duty.start == StartMethod::kForkserver;
     last_start = std::max(last_start, process.started);
     first_end = std::min(first_end, process.ended.value_or(absl::InfiniteDuration()));
   });
+  if (!left_out.empty()) facts.without_forkers = TablesOf(run.model, {.workers_only = true, .without = left_out});
   facts.from_forkserver = 2 * served > facts.pids.size();
   facts.pids_in_turn = last_start >= first_end;
   return facts;

@@ -4,6 +4,7 @@
 #define COWPROF_MODEL_JUDGE_DIAGNOSIS_FACTS_H_
 
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct Facts {
   uint64_t page_bytes = 0;
   uint64_t copies = 0, most_of_one = 0;  // by workers that inherited memory
   uint64_t listed_copies = 0;            // of `copies`, by workers that are listed one by one
+  // Left out of these: by workers that fork, what they copied again and again, and what they did not inherit.
+  uint64_t copied_again = 0;
+  std::optional<BlameTables> without_forkers;  // Findings::of_workers without those of which all is left out, if any
   CauseCounts causes = {};
   std::vector<pid_t> pids;                 // of workers that copied more than noise
   CauseCounts causes_of_pids = {};         // of the copies that these made
@@ -43,13 +47,15 @@ struct Facts {
   Framework framework = Framework::kFork;  // FrameworkOf()
 
   uint64_t Of(Cause cause) const { return causes[static_cast<int>(cause)]; }
+  const BlameTables& tables() const { return without_forkers ? *without_forkers : findings.of_workers; }
   std::string Bytes(uint64_t pages) const;
   bool Matters(uint64_t pages_of_pids) const {
     return !pids.empty() && pages_of_pids * page_bytes >= pids.size() * kNoticeableBytes &&
            pages_of_pids >= kNoticeableShare * listed_copies;
   }
   bool Matters(std::initializer_list<Cause> some) const;
-  bool OthersCopiedMuch() const;  // in all, each of them no more than noise
+  // In all, each of them no more than noise; or some was left out.
+  bool OthersCopiedMuch() const;
   bool HasWorkers() const;
   // Of the copies that living workers had at their peak, those by these causes. Bytes.
   uint64_t AtPeak(std::initializer_list<Cause> some) const;
@@ -109,6 +115,8 @@ uint64_t NeverSharedAtPeak(const RunModel& model, const ProcessModel& process);
 uint64_t BeforeAttachAtPeak(const RunModel& model, bool never_shared);
 // What this process may copy without anybody being blamed. Bytes.
 uint64_t NoiseOf(const ProcessModel& process, uint64_t page_bytes);
+// The same, with what it writes again after each of its own forks. Bytes.
+uint64_t NoiseWithForks(const ProcessModel& process, uint64_t page_bytes);
 // What a worker copied of what it inherited, if that is more than noise. Pages.
 uint64_t NotableCopies(const ProcessModel& process, uint64_t page_bytes);
 

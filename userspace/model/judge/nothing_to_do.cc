@@ -282,8 +282,9 @@ std::string LeftRunning(const Facts& facts) {
 std::string ManyCopiedLittle(const Facts& facts) {
   const uint64_t copied = facts.model.workers_peak.copied_bytes;
   if (copied < kManyBytes || !facts.pids.empty()) return "";
-  return absl::StrCat("Each worker copied little, at most ", facts.Bytes(facts.most_of_one), ", but all together ",
-                      HumanBytes(copied), ".");
+  return absl::StrCat("Each worker copied little",
+                      facts.copied_again > 0 ? "" : absl::StrCat(", at most ", facts.Bytes(facts.most_of_one)),
+                      ", but all together ", HumanBytes(copied), ".");
 }
 
 }  // namespace

@@ -67,8 +67,7 @@ const ProcessModel* MostCopied(const Facts& facts) {
   const ProcessModel* most = nullptr;
   for (const ProcessModel& process : facts.model.processes) {
     const uint64_t copies = process.counts.copies.value_or(0);
-    if (copies * facts.page_bytes <= NoiseOf(process, facts.page_bytes)) continue;
-    if (process.forks > 0 && copies * facts.page_bytes <= RewrittenAfterForks(process.forks)) continue;
+    if (copies * facts.page_bytes <= NoiseWithForks(process, facts.page_bytes)) continue;
     if (process.role == Role::kParent && facts.HasWorkers()) continue;
     if (most == nullptr || copies > *most->counts.copies) most = &process;
   }
@@ -122,14 +121,16 @@ std::string Some(uint64_t some, const Facts& facts) {
 
 std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
   const Totals& workers = facts.findings.workers;
-  if (NotableCopies(most, facts.page_bytes) > 0 && facts.OthersCopiedMuch()) {
+  const bool notable = NotableCopies(most, facts.page_bytes) > 0;
+  if (notable && facts.OthersCopiedMuch()) {
     const bool one = facts.pids.size() == 1;
     return absl::StrCat(Some(facts.pids.size(), facts), " copied ", facts.Bytes(facts.copies_of_pids),
                         " of inherited memory",
                         WhyText(most, facts.causes_of_pids,
                                 one ? TablesOf(facts.model, {.index = most.index}) : BlameTables{}, facts.model));
   }
-  if (most.is_worker()) {
+  // Most of what a worker that forks copied, it did not inherit: it shared it with those that it forked.
+  if (most.is_worker() && (notable || most.forks == 0)) {
     const bool spawned = !PicklingMethodOf(most).empty() && most.causes && !HasInheritedMemory(most);
     return absl::StrCat(
         Plural(workers.processes, "worker"), spawned ? ", which inherited nothing (" : "",
@@ -240,7 +241,7 @@ std::string ReleasedBeside(const Facts& facts, uint64_t copies) {
                 facts.Of(Cause::kData) + facts.Of(Cause::kKernel), facts.Of(Cause::kMallocReuse)});
   if (copies < most || released <= copies || !facts.Matters({Cause::kFree})) return "";
   uint64_t known = 0, without_line = 0;
-  for (const CopySiteShare& share : facts.findings.of_workers.blame.copy_sites) {
+  for (const CopySiteShare& share : facts.tables().blame.copy_sites) {
     const CopySite& site = facts.model.copy_sites[share.copy_site];
     if (site.cause != Cause::kFree) continue;
     known += share.copies;

@@ -291,6 +291,43 @@ TEST_CASE("diagnosis: each fork costs the parent what it always writes") {
   CHECK(IdsOf(With({{Cause::kRefcount, 26 * kRewritten + 1}}, workers)) == Ids{"parent-unshare"});
 }
 
+TEST_CASE("diagnosis: each fork of its own costs a worker what it always writes") {
+  constexpr uint64_t kCopies = 10 * kRewritten;  // 40 MiB: noise, and what follows from 4 forks
+  const auto of = [&](uint64_t forks, Count parent_anon_pages = std::nullopt) {
+    Run run = With({}, std::vector<ByCause>(4, ByCause{{Cause::kRefcount, kCopies}}));
+    for (ProcessModel& process : run.model.processes) {
+      if (process.index == 0) continue;
+      process.comm = "python3";
+      process.forks = forks;
+      process.parent_anon_pages = parent_anon_pages;
+    }
+    return run;
+  };
+  CHECK(absl::StrContains(Find(of(0), "cow-refcount").summary, "duplicated 160.0 MiB of the parent's memory"));
+  CHECK(Find(of(3), "cow-refcount").pids.size() == 4);
+  const Diagnosis clean = Find(of(4), "clean");
+  CHECK(absl::StartsWith(clean.summary, "Nothing to do: the workers share what they should."));
+  CHECK(absl::StartsWith(clean.evidence[0], "0 B copied by all workers, at most 0 B by one; "));
+  CHECK(absl::StrContains(clean.evidence[0], "; 160.0 MiB more by workers that fork processes themselves"));
+  // No more is the parent's memory than that had: without forks of their own, they can't copy more anyway.
+  CHECK(absl::StrContains(Find(of(3, 7680), "cow-refcount").summary, "duplicated 120.0 MiB of the parent's memory"));
+  CHECK(absl::StrContains(Find(of(0, 7680), "cow-refcount").summary, "duplicated 160.0 MiB of the parent's memory"));
+  CHECK(IdsOf(of(3, kNoise)).empty());
+  CHECK(HeadlineOf(of(3, kNoise)) ==
+        "The worker 1001 (python3) copied 40.0 MiB of memory that it shares with others: 100 % reference counts.");
+  // Beside them, one that copies much is told alone, and its lines.
+  Run beside = of(4);
+  beside.model.processes[1].forks = 0;
+  beside.model.frames = {{"/app/work.py", "job", 7}, {"/app/main.py", "main", 9}};
+  AddCopySite(&beside, {Cause::kRefcount, "str", "", "", {0}}, kCopies);
+  AddCopySite(&beside, {Cause::kRefcount, "dict", "", "", {1}}, 0);
+  for (const int index : {2, 3, 4}) beside.model.processes[index].copy_sites[1] = {index, 1, kCopies, kCopies, kCopies};
+  CHECK(Find(beside, "cow-refcount").pids == std::vector<pid_t>{1001});
+  CHECK(HeadlineOf(beside) ==
+        "Reading Python objects duplicated 40.0 MiB of the parent's memory in 1 of 4 workers; 100 % of it at work.py:7 "
+        "in job (str).");
+}
+
 TEST_CASE("diagnosis: a parent that copies, at the borders") {
   const auto ids = [](uint64_t parent, uint64_t worker) {
     return IdsOf(With({{Cause::kRefcount, parent}}, {{{Cause::kFree, worker}}}));
