@@ -12,7 +12,7 @@ namespace {
 constexpr absl::Duration kFullInterval = absl::Seconds(60);  // at most, between sweeps of all of a process
 constexpr uint64_t kOneInIsNew = 200;                        // pages; less is nothing new
 constexpr uint64_t kLeastFreed = 1024;                       // pages; batches come and go
-constexpr uint64_t kMuchFreed = 8192, kOneInIsMuch = 8;      // the same of others than the target, and of swap-ins
+constexpr uint64_t kMuchFreed = 8192, kOneInIsMuch = 8;      // worth a sweep by itself; the same of swap-ins
 
 // A sample of the pages is asked for where they are to be compared, and may cost more.
 SweepAllowance AllowanceOf(const SweeperOptions& options) {
@@ -43,10 +43,10 @@ std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& 
   for (const LivingProcess* process : processes.by_index()) {
     // A process that was there before the probes may have copied long ago: only a full sweep shows that.
     const bool seen_forked = process->origin == Origin::kForked;
-    State& state = states_
-                       .try_emplace(process->serial, State{.next_full = seen_forked ? tick.t + kFullInterval : tick.t,
-                                                           .is_target = process->index == 0})
-                       .first->second;
+    State& state =
+        states_.try_emplace(process->serial, State{.next_full = seen_forked ? tick.t + kFullInterval : tick.t})
+            .first->second;
+    state.is_target = process->index == 0;  // Exec() may have been first: a program that cowprof starts is held before
     if (const auto found = anon.find(process->index); found != anon.end()) state.anon = found->second;
     state.most_anon = std::max(state.most_anon, state.anon);
   }
@@ -143,7 +143,7 @@ bool Sweeper::IsDueForGup(uint64_t gup_faults, const PullRequest& tick, State* s
 // from swap may be copied in the same fault. Where much comes and goes, looks at it get rarer.
 bool Sweeper::IsDueForUnseen(const PullRequest& tick, State* state) const {
   const uint64_t much = std::max(kMuchFreed, state->most_anon / kOneInIsMuch);
-  const bool freed = !state->is_target && state->most_anon - state->anon > much;
+  const bool freed = state->most_anon - state->anon > much;
   const bool swapped = state->swap_ins - state->swept_swap_ins > much;
   if ((!freed && !swapped) || (tick.t < state->next_unseen && !tick.last)) return false;
   state->unseen_gap = std::clamp(2 * state->unseen_gap, options_.interval, kFullInterval);

@@ -91,6 +91,27 @@ TEST_CASE("live: of the target what its workers touched is swept, and all where 
   CHECK(was_full() == true);
 }
 
+TEST_CASE("live: a target that called exec before its first round, as a program that cowprof starts, is the target") {
+  if (LacksSmallAddressSpace()) return;
+  Family family;
+  family.sweeper.Exec(1, absl::ZeroDuration());
+  const auto was_full = [&] { return family.WasFull(1, kSoon, 100'000); };
+  REQUIRE(was_full() == true);
+  CHECK(was_full() == false);  // what its worker touched
+  family.last = true;
+  CHECK(was_full() == true);
+}
+
+TEST_CASE("live: a target that freed much is swept in full, also if nobody did anything else") {
+  if (LacksSmallAddressSpace()) return;
+  Family family;
+  REQUIRE(family.WasFull(1, kSoon, 100'000) == true);
+  family.anon -= 12'000;
+  CHECK_FALSE(family.WasFull(1, kSoon, 0));
+  family.anon -= 1'000;
+  CHECK(family.WasFull(1, kSoon, 0) == true);
+}
+
 TEST_CASE(
     "live: a worker that freed much is swept in full, also if it did nothing else, and less often as it goes on") {
   if (LacksSmallAddressSpace()) return;
