@@ -12,6 +12,7 @@ enum {
 	COWPROF_MANY_ENDED = 1024, // exits since the last tick that trigger the next one early
 	COWPROF_RING_BYTES = 1 << 20,
 	COWPROF_PAGE_RING_BYTES = 4 << 20,
+	COWPROF_BELL_BYTES = 4096, // one page, the least
 	COWPROF_REGION_SHIFT = 21, // a region is 2 MiB
 	COWPROF_RECENT_COPIES = 16, // of a process; power of two
 	COWPROF_RECENT_SLOTS = 4096, // power of two

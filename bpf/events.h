@@ -41,6 +41,27 @@ static void submit(void *event, int wake)
 	bpf_ringbuf_submit(event, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
+// Only wakes user space, where that may wait a little: some programs are killed all the time. A ring
+// of its own, since user space can't tell which event of a ring has woken it.
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, COWPROF_BELL_BYTES);
+} bell SEC(".maps");
+
+static void ring_bell(void)
+{
+	__u64 nothing = 0;
+
+	// If it is full, it has been rung.
+	bpf_ringbuf_output(&bell, &nothing, sizeof(nothing), BPF_RB_FORCE_WAKEUP);
+}
+
+// The target, and what was there at the attach. They are few: their deaths never wait.
+static int was_there(struct cowprof_process_row *row)
+{
+	return !row->forked_ns;
+}
+
 int news; // announced; cleared by user space
 
 // Names must be read while the process exists: wakes user space for the first place or program it

@@ -148,7 +148,7 @@ PROG_TWICE("?tp_btf/sched_process_exit", process_exit, struct task_struct *task)
 	struct cowprof_process_row *row = row_of(task), *counted_in;
 	struct thread_state *state = existing_state(task);
 	struct cowprof_event *event;
-	int many;
+	int many, killed;
 
 	counted_in = state ? bpf_map_lookup_elem(&processes, &state->process) : 0;
 	if (state && counted_in) { // the process's own row, or the overflow row
@@ -168,9 +168,12 @@ PROG_TWICE("?tp_btf/sched_process_exit", process_exit, struct task_struct *task)
 		cause_rows_left = place_rows_left = COWPROF_MAX_CAUSE_ROWS;
 		many = 1;
 	}
-	// The next tick reads the row. Wake user space at once for a process killed by a signal: the
-	// recorder may be the next victim.
-	if (!many && !(row->exit_code & 0x7f))
+	// The next tick reads the row. Wake user space for a process killed by a signal: the recorder
+	// may be the next victim.
+	killed = row->exit_code & 0x7f;
+	if (killed && !was_there(row))
+		ring_bell();
+	if (!many && !(killed && was_there(row)))
 		return 0;
 	event = new_event(COWPROF_EXIT, row->id);
 	if (!event)

@@ -40,26 +40,32 @@ static int signal_code(struct kernel_siginfo *info)
 	return kernel_reads ? BPF_CORE_READ(info, si_code) : info->si_code;
 }
 
-// Wakes user space, while the process still exists.
-static void report_delivery(struct thread_state *state)
+// Wakes user space, while the process still exists. That may wait for a command that was started, such
+// as a decoder: it has no lines to be read.
+static void report_delivery(struct cowprof_process_row *row, struct thread_state *state)
 {
+	int waits = !was_there(row) && row->execs && !state->image;
+
 	if (bpf_ringbuf_output(&events, &state->delivery, sizeof(state->delivery),
-			       BPF_RB_FORCE_WAKEUP))
+			       waits ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP))
 		__sync_fetch_and_add(&losses.events_dropped, 1);
+	if (waits)
+		ring_bell();
 	state->delivery.event.kind = 0;
 }
 
 // A fault's signal carries its address; one sent by a process, as by abort() or a handler that
 // raises it again, does not. So a fault that was left out is reported when its thread raises the
 // signal again, to itself or to its process, where another thread may die of it.
-static void report_raised_again(int signal, struct task_struct *task)
+static void report_raised_again(int signal, struct task_struct *task,
+				struct cowprof_process_row *row)
 {
 	struct task_struct *raiser = bpf_get_current_task_btf();
 	struct thread_state *state = raiser->tgid == task->tgid ? existing_state(raiser) : 0;
 
 	if (state && state->delivery.event.kind && state->delivery.event.code > 0 &&
 	    state->delivery.event.signal == signal)
-		report_delivery(state);
+		report_delivery(row, state);
 }
 
 SEC("?tp_btf/signal_generate")
@@ -84,7 +90,7 @@ int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_s
 	if (code > 0 && is_crash(signal) && row->handled >= MOST_HANDLED)
 		return 0; // its delivery tells the same
 	if (code <= 0)
-		report_raised_again(signal, task);
+		report_raised_again(signal, task, row);
 	event = new_event(COWPROF_SIGNAL_SENT, id_of(task));
 	if (!event)
 		return 0;
@@ -92,7 +98,9 @@ int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_s
 	event->sender = pid_of(bpf_get_current_task_btf());
 	bpf_get_current_comm(event->comm, sizeof(event->comm));
 	event->code = code;
-	submit(event, signal == 9);
+	submit(event, signal == 9 && was_there(row));
+	if (signal == 9 && !was_there(row))
+		ring_bell();
 	return 0;
 }
 
@@ -189,7 +197,7 @@ int BPF_PROG(signal_delivered, int signal, struct kernel_siginfo *info, struct k
 	is_first = !(row->crash_signals & 1u << signal); // its handler may end the program
 	row->crash_signals |= 1u << signal;
 	if (fatal || __sync_fetch_and_add(&row->handled, 1) < MOST_HANDLED || is_first)
-		report_delivery(state);
+		report_delivery(row, state);
 	return 0;
 }
 

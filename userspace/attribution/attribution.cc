@@ -18,6 +18,10 @@ bool HasForked(const std::vector<Event>& events) {
   });
 }
 
+bool HasOomVictim(const std::vector<Event>& events) {
+  return std::any_of(events.begin(), events.end(), [](const Event& event) { return event.Is<OomVictim>(); });
+}
+
 bool WasKilled(const FollowedProcess& process) { return process.exit_status && WIFSIGNALED(*process.exit_status); }
 
 }  // namespace
@@ -48,12 +52,17 @@ void Attribution::Attribute(const std::vector<FollowedProcess>& processes, const
   // Report what a process copied with its end, so that its state can be dropped. After a kill, report everything: there
   // may be no next time.
   absl::flat_hash_set<int> ended;  // by index
-  bool all = last || schedule_.copy_sites_due(t);
+  bool all = last || schedule_.copy_sites_due(t) || HasOomVictim(sample->events), killed = false;
   for (const FollowedProcess& process : processes) {
     const Member* member = process.exited_ns != 0 ? programs_.Find(process.serial) : nullptr;
     if (member == nullptr) continue;
     ended.insert(member->index);
-    all |= member->index == 0 || WasKilled(process);
+    all |= member->index == 0;
+    killed |= WasKilled(process);
+  }
+  if (!all && killed && schedule_.may_tell_all()) {
+    schedule_.SpendKill();
+    all = true;
   }
   if (news || all || !ended.empty()) ReadCopySites();
   if (all || !ended.empty() || schedule_.pages_due(t)) TellPages(sample);

@@ -12,8 +12,9 @@ constexpr absl::Duration kShortestGapOfPages = absl::Milliseconds(100);
 }  // namespace
 
 void TellSchedule::Tick(absl::Duration t, bool forked) {
-  extra_ticks_ += absl::ToDoubleSeconds(t - std::exchange(last_tick_, t)) * kExtraTicksPerSecond;
-  extra_ticks_ = std::min(extra_ticks_, kMostExtraTicks);
+  const double seconds = absl::ToDoubleSeconds(t - std::exchange(last_tick_, t));
+  extra_ticks_ = std::min(extra_ticks_ + seconds * kExtraTicksPerSecond, kMostExtraTicks);
+  kills_ = std::min(kills_ + seconds * kKillsPerSecond, kMostKills);
   if (!forked) return;
   last_fork_ = t;
   next_pages_ = std::min(next_pages_, t + kShortestGapOfPages);

@@ -15,6 +15,9 @@ class TellSchedule {
   // Copy sites are reported at longer and longer intervals: after t seconds about every t/20.
   bool copy_sites_due(absl::Duration t) const { return t >= next_copy_sites_; }
   void ToldCopySites(absl::Duration t);
+  // After a kill everything is told, as there may be no next time, unless programs are killed all the time.
+  bool may_tell_all() const { return kills_ >= 1; }
+  void SpendKill() { kills_ -= 1; }
   // Copied pages are reported sooner, since they cost nothing: forecasts need them, soon after workers start.
   bool pages_due(absl::Duration t) const { return t >= next_pages_; }
   void ToldPages(absl::Duration t);
@@ -26,9 +29,10 @@ class TellSchedule {
 
  private:
   static constexpr double kMostExtraTicks = 30, kExtraTicksPerSecond = 0.2;
+  static constexpr double kMostKills = 30, kKillsPerSecond = 1.0 / 30;
 
   absl::Duration next_copy_sites_, next_pages_, last_tick_, last_fork_;
-  double extra_ticks_ = kMostExtraTicks;
+  double extra_ticks_ = kMostExtraTicks, kills_ = kMostKills;
 };
 
 }  // namespace cowprof

@@ -110,7 +110,7 @@ Wake EventLoop::WaitUntil(absl::Duration deadline) {
     }
     for (size_t i = 0; i < std::size(all); ++i) {
       if (!fds[3 + i].revents) continue;
-      if (BootTime() >= all[i].from) return Wake::kEvent;
+      if (BootTime() >= all[i].from) return i == 0 ? Wake::kEvent : Wake::kUrgentEvent;
       all[i].early = true;
     }
   }

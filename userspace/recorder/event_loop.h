@@ -13,6 +13,7 @@ namespace cowprof {
 enum class Wake {
   kTick,
   kEvent,
+  kUrgentEvent,
   kTargetEnded,
   kStop,
   kStopByTarget,  // the target asked for it

@@ -39,6 +39,8 @@ namespace cowprof {
 namespace {
 
 constexpr absl::Duration kLeastGap = absl::Milliseconds(20);        // from a tick to the next one by an event
+constexpr absl::Duration kLongestWait = absl::Milliseconds(800);    // a death is in the file within a second
+constexpr absl::Duration kLeastCost = absl::Milliseconds(10);       // that a tick by a death counts as
 constexpr absl::Duration kLookAtReaders = absl::Milliseconds(100);  // who had stopped reading
 
 // Judges the run, which already includes this sample. Alerts depend on the findings and become part of them.
@@ -124,10 +126,10 @@ absl::Duration CpuTime(const Recording& recording) {
 absl::StatusOr<std::string> RunLoop(Recording* recording) {
   SelfThrottle throttle(recording->options.interval);
   const absl::Duration end = recording->start + recording->options.duration;
-  // Without probes each end is an event, of short commands as well, and a tick costs much more. Workers do not wait:
-  // the status of one that its parent has reaped is lost.
-  const bool paced = recording->info.exactness == Exactness::kPageMap;
-  EventPace pace;
+  // Programs may be killed all the time, by a limit of time or as `head` ends. Without probes each end is an event, of
+  // short commands as well, and a tick costs much more. Workers do not wait there: the status of one that its parent
+  // has reaped is lost.
+  EventPace pace = recording->info.exactness == Exactness::kPageMap ? EventPace() : EventPace(kLongestWait, kLeastCost);
   absl::Duration next = BootTime();
   for (bool by_event = false;;) {
     const absl::Duration began = BootTime(), cpu_before = CpuTime(*recording);
@@ -140,19 +142,20 @@ absl::StatusOr<std::string> RunLoop(Recording* recording) {
       return "target ended";
     }
     if (BootTime() >= end) return "duration reached";
-    if (by_event && paced) pace.Spend(began, CpuTime(*recording) - cpu_before);
+    if (by_event) pace.Spend(began, CpuTime(*recording) - cpu_before);
     const absl::Duration soonest = began + kLeastGap;  // not faster in a storm of signals
-    recording->event_loop.HoldEventsUntil(std::max(soonest, pace.next()), soonest);
-    by_event = false;
+    recording->event_loop.HoldEventsUntil(std::max(soonest, pace.NextAfter(began)), soonest);
     next = std::max(next + throttle.interval(), BootTime());
-    switch (WaitForTick(std::min({next, end, recording->collector->next_extra_tick()}), recording)) {
+    const Wake wake = WaitForTick(std::min({next, end, recording->collector->next_extra_tick()}), recording);
+    by_event = wake == Wake::kEvent;
+    switch (wake) {
       case Wake::kStop:
         return "interrupted";
       case Wake::kStopByTarget:
         return std::string(kStoppedByTarget);
       case Wake::kEvent:
+      case Wake::kUrgentEvent:
         next = BootTime();  // at once, for a process that is about to die
-        by_event = true;
         break;
       case Wake::kTick:
         next = std::min(next, BootTime());

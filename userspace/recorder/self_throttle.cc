@@ -44,8 +44,10 @@ std::optional<Event> SelfThrottle::Adjust(absl::Duration t, absl::Duration elsew
   return Event{.t = t, .what = Note{text}};
 }
 
+// One that came before its time, as it had waited the longest, begins the count anew: soon after a storm an event makes
+// one at once again.
 void EventPace::Spend(absl::Duration t, absl::Duration cost) {
-  next_ = std::max(next_, t - kEventCredit) + cost / kEventShare;
+  next_ = std::clamp(next_, t - kEventCredit, t) + std::max(cost, least_) / kEventShare;
 }
 
 }  // namespace cowprof

@@ -34,13 +34,18 @@ class SelfThrottle {
 // Ticks that events ask for between those that are due: at once, but in the long run for 1 % of a core.
 class EventPace {
  public:
+  // `longest`: none waits longer than that after the tick before. `least`: what each counts as at least, CPU time,
+  // since it also takes room in the file.
+  explicit EventPace(absl::Duration longest = absl::InfiniteDuration(), absl::Duration least = absl::ZeroDuration())
+      : longest_(longest), least_(least) {}
+
   // Such a tick began at `t` and took `cost`, CPU time.
   void Spend(absl::Duration t, absl::Duration cost);
-  // When the next one may begin.
-  absl::Duration next() const { return next_; }
+  // When the next one may begin, after a tick that began at `t`.
+  absl::Duration NextAfter(absl::Duration t) const { return std::min(next_, t + longest_); }
 
  private:
-  absl::Duration next_;
+  absl::Duration longest_, least_, next_;
 };
 
 }  // namespace cowprof

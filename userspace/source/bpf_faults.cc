@@ -2,8 +2,6 @@
 // the bpf_*.cc beside it, the only place in user space that spells the layout of the maps.
 #include "source/bpf_faults.h"
 
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -15,7 +13,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "cowprof.h"
 #include "posix/clock.h"
-#include "posix/fd.h"
 #include "source/bpf_events.h"
 #include "source/bpf_handles.h"
 #include "source/bpf_heaps.h"
@@ -85,12 +82,12 @@ class BpfFaults : public FaultSource {
   absl::Status TrustSites(const std::vector<SiteVerdict>& verdicts) override;
   void LogPages(bool on) override { skeleton_->bss->log_pages = on; }
   void WakeAtFork() override { __atomic_store_n(&skeleton_->bss->wake_at_fork, 1, __ATOMIC_RELEASE); }
-  int wake_fd() const override { return woken_.fd(); }
+  int wake_fd() const override { return killed_.fd(); }
+  int urgent_wake_fd() const override { return woken_.fd(); }
 
  private:
   absl::Status ReadCauses(const TreeLook& look, Pull* pull) const;
   absl::Status TakeLate(TreeLook* look, Pull* pull);
-  absl::Status WatchRings();
   FollowedProcess FollowedOf(const Row& row, bool ended) const;
   static int OnEvent(void* context, void* data, size_t size);
   static int OnPages(void* context, void* data, size_t size);
@@ -100,7 +97,8 @@ class BpfFaults : public FaultSource {
   Skeleton skeleton_;
   std::vector<Link> links_;
   Ring ring_;
-  Fd woken_;  // epoll on both rings, by edge: what waits for the next tick does not make it readable again
+  Ring bell_;                 // read before each look only: who is killed during the look makes another tick
+  RingWatch woken_, killed_;  // the latter: by the bell
   std::unique_ptr<FollowedTree> tree_;
   std::unique_ptr<BpfSites> sites_;
   std::unique_ptr<Settling> settling_;
@@ -124,7 +122,12 @@ absl::Status BpfFaults::Load(const BpfOptions& options, KernelBtf kernel) {
   if (int error = ring_buffer__add(ring_.get(), bpf_map__fd(skeleton_->maps.copied_pages), &BpfFaults::OnPages, this)) {
     return BpfStatus(-error, "map the ring buffer of pages");
   }
-  if (absl::Status status = WatchRings(); !status.ok()) return status;
+  const auto ignore = [](void*, void*, size_t) { return 0; };
+  bell_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.bell), ignore, nullptr, nullptr));
+  if (bell_ == nullptr) return BpfStatus(errno, "map the ring buffer that only wakes");
+  const auto& maps = skeleton_->maps;
+  if (absl::Status status = woken_.Watch({maps.events, maps.copied_pages}); !status.ok()) return status;
+  if (absl::Status status = killed_.Watch({maps.bell}); !status.ok()) return status;
   tree_ = std::make_unique<FollowedTree>(*skeleton_, ring_.get(), forks_);
   if (options.before_attaching) options.before_attaching();
   // The first run also learns our own namespaces, which must be known before the first event.
@@ -212,25 +215,13 @@ FollowedProcess BpfFaults::FollowedOf(const Row& row, bool ended) const {
           .comm = TextIn(row.comm)};
 }
 
-// Not libbpf's own epoll: after a wake-up that stays readable for as long as the ring holds anything, so that a target
-// which forks all the time made every tick come at once.
-absl::Status BpfFaults::WatchRings() {
-  woken_ = Fd(epoll_create1(EPOLL_CLOEXEC));
-  if (!woken_.ok()) return BpfStatus(errno, "make an epoll instance");
-  for (const bpf_map* ring : {skeleton_->maps.events, skeleton_->maps.copied_pages}) {
-    epoll_event event = {.events = EPOLLIN | EPOLLET, .data = {}};
-    if (epoll_ctl(woken_.fd(), EPOLL_CTL_ADD, bpf_map__fd(ring), &event) != 0)
-      return BpfStatus(errno, "wait for the ring buffers");
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<TreeLook> BpfFaults::LookAtTree(bool last) {
   // Before the look: what was dropped until now was a process's that the look shows.
   const uint64_t regions_dropped = skeleton_->bss->losses.regions_dropped;
   skeleton_->bss->ended_since_pull = 0;
-  epoll_event taken[2];
-  epoll_wait(woken_.fd(), taken, std::size(taken), 0);
+  woken_.Take();
+  killed_.Take();
+  if (int error = ring_buffer__consume(bell_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
   // Events first: they are of processes whose rows exist.
   if (int error = ring_buffer__consume(ring_.get()); error < 0) return BpfStatus(-error, "read the ring buffer");
   if (absl::Status status = settling_->Run(/*all=*/last); !status.ok()) return status;

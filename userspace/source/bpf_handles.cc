@@ -1,18 +1,19 @@
 // Reduces libbpf's multi-line warnings and verifier logs to one line.
 #include "source/bpf_handles.h"
 
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "posix/fd.h"
 
 namespace cowprof {
 namespace {
@@ -58,6 +59,22 @@ int KeepWarning(libbpf_print_level level, const char* format, va_list arguments)
 }
 
 }  // namespace
+
+absl::Status RingWatch::Watch(std::initializer_list<const bpf_map*> rings) {
+  epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.ok()) return BpfStatus(errno, "make an epoll instance");
+  for (const bpf_map* ring : rings) {
+    epoll_event event = {.events = EPOLLIN | EPOLLET, .data = {}};
+    if (epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, bpf_map__fd(ring), &event) != 0)
+      return BpfStatus(errno, "wait for the ring buffers");
+  }
+  return absl::OkStatus();
+}
+
+void RingWatch::Take() const {
+  epoll_event taken[2];
+  epoll_wait(epoll_.fd(), taken, std::size(taken), 0);
+}
 
 void KeepWarnings() {
   libbpf_set_print(KeepWarning);

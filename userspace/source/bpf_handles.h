@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "cowprof.h"
 #include "cowprof.skel.h"
 #include "model/facts/sample.h"
+#include "posix/fd.h"
 
 namespace cowprof {
 
@@ -31,6 +33,19 @@ struct RingDeleter {
 };
 using Skeleton = std::unique_ptr<cowprof_probes, SkeletonDeleter>;
 using Ring = std::unique_ptr<ring_buffer, RingDeleter>;
+
+// Readable when the probes have woken user space for one of some rings, by edge: what waits for the next tick does not
+// make it readable again. Not libbpf's own epoll: after a wake-up that stays readable for as long as the ring holds
+// anything, so that a target which forks all the time made every tick come at once.
+class RingWatch {
+ public:
+  absl::Status Watch(std::initializer_list<const bpf_map*> rings);
+  int fd() const { return epoll_.fd(); }
+  void Take() const;  // call before the rings are read
+
+ private:
+  Fd epoll_;
+};
 
 // From now on keeps libbpf's last warning for BpfStatus() and prints none.
 void KeepWarnings();

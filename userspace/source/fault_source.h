@@ -168,9 +168,10 @@ class FaultSource {
   virtual void LogPages(bool on) = 0;
   // Wakes up for the next fork, once.
   virtual void WakeAtFork() {}
-  // Readable when an event is worth waking up for before the next tick; -1: none.
+  // Readable when an event is worth waking up for before the next tick, unless there are too many of them, as where
+  // programs end all the time; -1: none.
   virtual int wake_fd() const = 0;
-  // Readable when a forked worker has ended, which is worth it even where wake_fd() tells too much; -1: not told apart.
+  // Readable when one is worth it in any case; -1: not told apart.
   virtual int urgent_wake_fd() const { return -1; }
 };
 

@@ -46,5 +46,17 @@ TEST_CASE("tell schedule: extra ticks are limited, and come back with time") {
   CHECK(schedule.may_tick());
 }
 
+TEST_CASE("tell schedule: kills that tell everything are limited, and come back with time") {
+  TellSchedule schedule;
+  schedule.Tick(Seconds(0), /*forked=*/false);
+  int spent = 0;
+  for (; schedule.may_tell_all() && spent < 100; ++spent) schedule.SpendKill();
+  CHECK(spent == 30);
+  schedule.Tick(Seconds(29), /*forked=*/false);
+  CHECK_FALSE(schedule.may_tell_all());
+  schedule.Tick(Seconds(31), /*forked=*/false);
+  CHECK(schedule.may_tell_all());
+}
+
 }  // namespace
 }  // namespace cowprof

@@ -124,7 +124,7 @@ TEST_CASE("events wait until they may make a tick; what is due does not") {
   REQUIRE(write(urgent[1], "x", 1) == 1);
   loop.HoldEventsUntil(BootTime() + absl::Hours(1), BootTime() + absl::Milliseconds(200));
   CHECK(loop.WaitUntil(BootTime() + absl::Milliseconds(5)) == Wake::kTick);
-  CHECK(loop.WaitUntil(BootTime() + absl::Minutes(10)) == Wake::kEvent);
+  CHECK(loop.WaitUntil(BootTime() + absl::Minutes(10)) == Wake::kUrgentEvent);
   loop.LetSignalsKill();
   for (const int fd : {events[0], events[1], urgent[0], urgent[1]}) close(fd);
 }

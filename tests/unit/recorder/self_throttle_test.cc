@@ -68,16 +68,34 @@ TEST_CASE("events make ticks at once, until those have cost more than 1 % of the
   int ticks = 0;
   // A storm: a tick of 5 ms whenever it may begin, for a minute.
   for (const absl::Duration end = t + absl::Minutes(1); t < end;
-       t = std::max(t + absl::Milliseconds(20), pace.next())) {
+       t = std::max(t + absl::Milliseconds(20), pace.NextAfter(t))) {
     if (++ticks == 10) CHECK(t == absl::Hours(1) + 9 * absl::Milliseconds(20));
     pace.Spend(t, absl::Milliseconds(5));
   }
   CHECK(ticks == Approx(140).margin(2));  // 60 s and 10 s of credit, at 0.5 s each
   // After some quiet the next ones are at once again.
   t += absl::Seconds(30);
-  CHECK(pace.next() <= t);
+  CHECK(pace.NextAfter(t) <= t);
   pace.Spend(t, absl::Milliseconds(5));
-  CHECK(pace.next() <= t);
+  CHECK(pace.NextAfter(t) <= t);
+}
+
+TEST_CASE("a tick that events ask for waits no longer than it may, whatever the ticks before have cost") {
+  const absl::Duration cost = GENERATE(absl::Milliseconds(1), absl::Milliseconds(40), absl::Seconds(1));
+  EventPace pace(absl::Milliseconds(800), /*least=*/absl::Milliseconds(10));
+  absl::Duration t = absl::Hours(1);
+  int ticks = 0;
+  for (const absl::Duration end = t + absl::Minutes(1); t < end; ++ticks) {
+    pace.Spend(t, cost);
+    const absl::Duration next = std::max(t + absl::Milliseconds(20), pace.NextAfter(t));
+    REQUIRE(next <= t + absl::Milliseconds(800));
+    t = next;
+  }
+  INFO(cost);
+  CHECK(ticks <= 60 / 0.8 + 12);  // some ten at once, however cheap
+  // After the storm the next one is soon at once again.
+  t += std::max(cost, absl::Milliseconds(10)) * 100;
+  CHECK(pace.NextAfter(t) <= t);
 }
 
 TEST_CASE("a stretch is noted, with its reason") {

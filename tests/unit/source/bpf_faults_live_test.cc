@@ -1,7 +1,9 @@
 // The probes on real processes, with tables that are too small. Needs root; otherwise says so and passes (the system
 // tests always run as root).
 #include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "child.h"
 #include "skip.h"
 #include "source/bpf_faults.h"
 
@@ -125,6 +128,26 @@ class SteppedTarget {
   int go_[2], done_[2];
   pid_t pid_;
 };
+
+bool IsReadable(int fd, int within_ms = 0) {
+  pollfd waited = {fd, POLLIN, 0};
+  return poll(&waited, 1, within_ms) == 1;
+}
+
+int deaths[2];  // a pipe: a byte after each
+
+// In a target, as a handler: forks a worker, which dies at once.
+void LoseWorker(int how) {
+  const pid_t worker = fork();
+  if (worker == 0) {
+    const int fatal = how == SIGUSR1 ? SIGKILL : SIGSEGV;
+    signal(fatal, SIG_DFL);  // Catch has a handler
+    raise(fatal);
+    _exit(1);
+  }
+  waitpid(worker, nullptr, 0);
+  static_cast<void>(!write(deaths[1], "x", 1));
+}
 
 // One tick of a source.
 struct Counted {
@@ -275,6 +298,42 @@ TEST_CASE("probes that are loaded twice count and report everything once") {
   }
   CHECK(copies >= kPages * kWorkers);
   CHECK(copies <= kPages * kWorkers + 50 * (1 + kWorkers));
+}
+
+TEST_CASE("a kill of what was forked may wait for its tick; that of the target, and a crash, may not") {
+  auto faults = LoadBpfFaults({});
+  if (Lacks("probes", faults.ok(), std::string(faults.status().message()))) return;
+  REQUIRE(pipe(deaths) == 0);
+  Child target([] {
+    const rlimit no_core = {0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    for (const int how : {SIGUSR1, SIGUSR2}) signal(how, LoseWorker);
+  });
+  REQUIRE((*faults)->Follow(target.pid()).ok());
+  const int patient = (*faults)->wake_fd(), urgent = (*faults)->urgent_wake_fd();
+  const auto look = [&] {
+    PullFrom(**faults);
+    REQUIRE((*faults)->PullCopySites().ok());  // or the table seems to be half full
+    CHECK_FALSE(IsReadable(patient));
+    CHECK_FALSE(IsReadable(urgent));
+  };
+  const auto lose_worker = [&](int how) {
+    kill(target.pid(), how);
+    char byte;
+    REQUIRE(read(deaths[0], &byte, 1) == 1);
+  };
+  constexpr int kLong = 10'000;  // ms
+  look();
+  lose_worker(SIGUSR1);
+  CHECK(IsReadable(patient, kLong));
+  CHECK_FALSE(IsReadable(urgent));
+  look();
+  lose_worker(SIGUSR2);
+  CHECK(IsReadable(urgent, kLong));
+  look();
+  target.Kill();
+  CHECK(IsReadable(urgent, kLong));
+  for (const int fd : deaths) close(fd);
 }
 
 // As under lockdown=confidentiality: the programs must not contain the reads that are refused there.
