@@ -1,6 +1,5 @@
 // Growth has two parts, which are forecast separately: copies, which end when the workers own all that they read
-// (working_set_estimator.h says how much that is), and new memory, which need not end (robust_slope.h says how fast it
-// comes).
+// (copies_ahead.h says how much that is), and new memory, which need not end (robust_slope.h says how fast it comes).
 #include "model/judge/forecast.h"
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "model/judge/alert.h"
+#include "model/judge/copies_ahead.h"
 #include "model/judge/forecast_format.h"
 #include "model/judge/worker_ceiling.h"
 #include "model/saturating.h"
@@ -17,7 +17,7 @@ namespace cowprof {
 namespace {
 
 constexpr uint64_t kLeastSamples = 8;
-constexpr double kNoise = 4 << 20;                               // bytes; a worker that only starts usually copies less
+constexpr double kNoise = CopiesAhead::kNoise;
 constexpr double kNoticeable = 0.005, kNoticeableOfHost = 0.05;  // of a limit: a smaller rise is not a trend
 constexpr double kHorizon = 7 * 24 * 3600;                       // seconds; anything longer counts as never
 // A rise is extrapolated no further than this many times as long as it has been seen: what has lasted for two seconds
@@ -36,76 +36,8 @@ constexpr double kSteadyStretch = 1.1;  // of PoolEstimate
 constexpr double kVagueTime = 10;       // a time whose high estimate exceeds the low one by more is not reported
 constexpr double kVague = 2;  // a plateau whose high estimate exceeds the low one by more than this factor is not
                               // reported
-// Workers that have all but stopped copying for long will not resume, whatever the place of their pages suggests: at
-// the latest pace, the rest takes at most kMostPatience times as long as it has taken so far.
-constexpr double kStopped = 0.1;                            // of the mean pace
-constexpr double kMostPatience = 8, kShortestPatience = 5;  // times; seconds
-
-// The copies of the living workers that are still to come.
-struct Copies {
-  bool known = false;
-  bool sequential = false;
-  double private_bytes = 0, shared_bytes = 0;  // of the workers: what they own, and what they could still copy
-  double copied_bytes = 0;                     // by them
-  Estimate rest;                               // bytes
-  double rate = 0;                             // bytes per second, lately
-  double stretch = 3;                          // see PoolEstimate
-
-  // Returns how much of `rest_bytes` comes within `seconds`: at the same pace if the data is read in order, ever slower
-  // if it is shuffled, since more and more of what is read was copied before.
-  double Within(double seconds, double rest_bytes) const {
-    if (rest_bytes <= 0 || rate <= 0) return 0;
-    const double straight = rate * seconds;
-    return sequential || !known ? std::min(straight, rest_bytes) : rest_bytes * -std::expm1(-straight / rest_bytes);
-  }
-};
 
 bool Copying(const ProcessModel& process) { return !process.ended && process.is_worker(); }
-
-Copies CopiesOf(const RunModel& model, const ForecastInputs& inputs) {
-  const double page_bytes = model.info.page_bytes, now = absl::ToDoubleSeconds(model.t);
-  Copies copies = {.known = true};
-  double began = now, stretched = 0;
-  for (const ProcessModel& process : model.processes) {
-    if (!Copying(process)) continue;
-    const double shared = process.still_shared_bytes.value_or(0);
-    const double copied = process.inherited_copies() * page_bytes;
-    copies.private_bytes += process.private_bytes.value_or(0);
-    copies.shared_bytes += shared;
-    copies.copied_bytes += copied;
-    began = std::min(began, absl::ToDoubleSeconds(process.started));
-    const auto pool = inputs.pools.find(process.space);
-    const bool known = pool != inputs.pools.end() && pool->second.estimate();
-    copies.known &= known || shared == 0;
-    const PoolEstimate pages = known ? *pool->second.estimate() : PoolEstimate{.high = HUGE_VAL};
-    const auto rest = [&](double most) { return std::clamp(most * page_bytes - copied, 0.0, shared); };
-    copies.rest = {copies.rest.low + rest(pages.low), copies.rest.best + rest(pages.best),
-                   copies.rest.high + rest(pages.high)};
-    copies.sequential |= known && pages.sequential;
-    stretched += pages.stretch * rest(pages.best);
-  }
-  if (copies.rest.best > 0) copies.stretch = stretched / copies.rest.best;
-  const double elapsed = now - began;
-  if (elapsed <= 0) return copies;
-  const Series& series = inputs.copied_bytes;
-  const auto rate_since = [&](double part) {
-    return std::max(0.0, ValueAt(series, now) - ValueAt(series, now - part * elapsed)) / (part * elapsed);
-  };
-  copies.rate = rate_since(0.25);
-  if (elapsed > kShortestPatience) {
-    const double latest = rate_since(0.5), most = kMostPatience * latest * elapsed;
-    if (latest < kStopped * rate_since(1)) {
-      copies.rest = {std::min(copies.rest.low, most), std::min(copies.rest.best, most),
-                     std::min(copies.rest.high, 4 * most)};
-    }
-    // If next to nothing is copied, the pages need not be known.
-    copies.known |= most < kNoise;
-  }
-  copies.known |= copies.shared_bytes < kNoise;
-  // Only the ceiling is known.
-  if (!copies.known) copies.rest.best = copies.rest.high;
-  return copies;
-}
 
 // Whether there are workers, and all that live were found at the attach.
 bool FoundAtAttach(const RunModel& model) {
@@ -119,11 +51,11 @@ bool FoundAtAttach(const RunModel& model) {
 bool IsSawtooth(const ForecastInputs& inputs) { return inputs.generations > 0; }
 
 // Whether the workers have not yet taken what those before them did.
-bool BelowEarlier(const Copies& copies, const ForecastInputs& inputs) {
+bool BelowEarlier(const CopiesAhead& copies, const ForecastInputs& inputs) {
   return IsSawtooth(inputs) && copies.private_bytes < 1.05 * inputs.earlier_bytes;
 }
 
-Estimate PlateauOf(const Copies& copies, const ForecastInputs& inputs) {
+Estimate PlateauOf(const CopiesAhead& copies, const ForecastInputs& inputs) {
   const double now = copies.private_bytes;
   // Between two generations.
   if (now == 0 && GenerationIsOver(inputs)) {
@@ -138,7 +70,7 @@ Estimate PlateauOf(const Copies& copies, const ForecastInputs& inputs) {
 }
 
 // Returns the time until 95 % of what is to come has come; nullopt if an interval that holds it would say nothing.
-std::optional<Estimate> TimeToPlateau(const Copies& copies, const Estimate& plateau) {
+std::optional<Estimate> TimeToPlateau(const CopiesAhead& copies, const Estimate& plateau) {
   if (copies.rate <= 0) return std::nullopt;
   const auto time = [&](double height) {
     return copies.stretch * std::max(height - copies.private_bytes, 0.0) / copies.rate;
@@ -158,7 +90,7 @@ double FloorOf(const LimitSample& limit, bool target_grows) {
 }
 
 // Returns the seconds until copies and growth at `slope` have taken `room`; nullopt if not before the horizon.
-std::optional<double> TimeToFill(const Copies& copies, double rest, double slope, double room) {
+std::optional<double> TimeToFill(const CopiesAhead& copies, double rest, double slope, double room) {
   if (room <= 0) return 0;
   const auto taken = [&](double seconds) { return slope * seconds + copies.Within(seconds, rest); };
   if (taken(kHorizon) < room) return std::nullopt;
@@ -192,7 +124,7 @@ struct LimitInputs {
   bool early = false;        // too few samples for a trend, or the target is starting
 };
 
-LimitForecast ForecastOfLimit(const LimitSample& now, const LimitInputs& inputs, const Copies& copies) {
+LimitForecast ForecastOfLimit(const LimitSample& now, const LimitInputs& inputs, const CopiesAhead& copies) {
   LimitForecast forecast = {.now = now};
   const double used = now.used, room = static_cast<double>(*now.limit) - used - inputs.to_come;
   Estimate rest = IsMemory(now.kind) ? copies.rest : Estimate{};
@@ -217,8 +149,8 @@ LimitForecast ForecastOfLimit(const LimitSample& now, const LimitInputs& inputs,
   return forecast;
 }
 
-std::vector<LimitForecast> ForecastLimits(const RunModel& model, const ForecastInputs& inputs, const Copies& copies,
-                                          bool target_grows) {
+std::vector<LimitForecast> ForecastLimits(const RunModel& model, const ForecastInputs& inputs,
+                                          const CopiesAhead& copies, bool target_grows) {
   std::vector<LimitForecast> limits;
   for (size_t i = 0; i < model.limits.size(); ++i) {
     const LimitSample& now = model.limits[i].now;
@@ -272,7 +204,7 @@ void JudgeLimits(Forecast* forecast) {
 }
 
 // Returns the bytes per second that come without an end in sight.
-double NewMemory(const Copies& copies, const RunModel& model, const ForecastInputs& inputs) {
+double NewMemory(const CopiesAhead& copies, const RunModel& model, const ForecastInputs& inputs) {
   Series series = inputs.new_bytes;
   const ProcessModel* target = model.target();
   if (target != nullptr && target->ended) {
@@ -314,7 +246,7 @@ void Conclude(const RunModel& model, const ForecastInputs& inputs, Forecast* for
 
 Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs) {
   const Totals living = SumOf(model, /*living_only=*/true, /*workers_only=*/false);
-  const Copies copies = CopiesOf(model, inputs);
+  const CopiesAhead copies = CopiesAheadOf(model, inputs);
   Forecast forecast = {.private_bytes = living.private_bytes,
                        .still_shared_bytes = living.still_shared_bytes,
                        .ceiling_bytes = living.private_bytes + living.still_shared_bytes};
