@@ -1,7 +1,9 @@
 #include "model/estimate/forecast_inputs.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "model/facts/ended_aggregate.h"
@@ -12,6 +14,12 @@ namespace {
 
 constexpr uint64_t kLargeArenaBytes = 512 << 10;  // pymalloc's are 1 MiB from CPython 3.10 on, 256 KiB before
 constexpr double kNoticeableEnd = 0.05;           // of what is in use outside the workers
+// A training that validates after each epoch has generations of both kinds, in turn.
+constexpr size_t kMostEarlier = 8;
+constexpr double kAlike = 2;    // times as many workers: from there on they are of another loader or pool
+constexpr double kForking = 2;  // seconds since the last fork of a worker; others may follow until then
+// A generation that lives longer than an earlier one, by more than this factor and these seconds, is unlike it.
+constexpr double kLonger = 1.5, kLeastLonger = 10;
 
 std::vector<PageZone> ZonesOf(const RunModel& model, int space) {
   const uint64_t page_bytes = model.info.page_bytes;
@@ -76,9 +84,32 @@ void RememberPages(const Sample& sample, const RunModel& model, ForecastInputs* 
   for (auto& [space, pool] : inputs->pools) pool.EndRecord(ZonesOf(model, space), ArePersistent(model, space));
 }
 
-// The next generation may be forked in the same sample in which the last one ends.
-void RememberGenerations(const Sample& sample, const RunModel& model, size_t workers, uint64_t workers_bytes,
+// Whether they may be of the same loader or pool, as far as is known. `forking`: more workers may follow.
+bool AreOfOneKind(const Generation& earlier, const Generation& now, bool forking) {
+  const bool known = (earlier.of_loader || earlier.of_pool) && (now.of_loader || now.of_pool);
+  if (known && !(earlier.of_loader && now.of_loader) && !(earlier.of_pool && now.of_pool)) return false;
+  return now.workers < kAlike * earlier.workers && (forking || earlier.workers < kAlike * now.workers);
+}
+
+void CompareWithEarlier(double t, bool any_alive, ForecastInputs* inputs) {
+  const Generation& now = inputs->generation;
+  const bool any_may_follow = !any_alive && GenerationIsOver(*inputs), forking = t - inputs->last_fork < kForking;
+  inputs->earlier_bytes = 0;
+  std::fill(inputs->earlier_peaks.begin(), inputs->earlier_peaks.end(), 0);
+  for (const Generation& one : inputs->earlier) {
+    const bool outlived = now.seconds > std::max(kLonger * one.seconds, one.seconds + kLeastLonger);
+    if (!any_may_follow && (outlived || !AreOfOneKind(one, now, forking))) continue;
+    inputs->earlier_bytes = std::max(inputs->earlier_bytes, one.bytes);
+    for (size_t i = 0; i < one.peaks.size(); ++i)
+      inputs->earlier_peaks[i] = std::max(inputs->earlier_peaks[i], one.peaks[i]);
+  }
+}
+
+// The next generation may be forked in the same sample in which the last one ends. `living`: the workers now, as if
+// they were a generation.
+void RememberGenerations(const Sample& sample, const RunModel& model, const Generation& living,
                          ForecastInputs* inputs) {
+  const double t = absl::ToDoubleSeconds(model.t);
   bool started = false;
   for (const Event& event : sample.events) {
     const ProcessModel* process = model.Find(event.index);
@@ -86,18 +117,26 @@ void RememberGenerations(const Sample& sample, const RunModel& model, size_t wor
     started |= event.Is<ProcessStarted>();
     inputs->generation_ended += event.Is<ProcessExited>();
   }
+  if (started) inputs->last_fork = t;
   if (started && GenerationIsOver(*inputs)) {
     ++inputs->generations;
-    inputs->earlier_bytes = std::max(inputs->earlier_bytes, inputs->generation_bytes);
-    for (size_t i = 0; i < model.limits.size(); ++i)
-      inputs->earlier_peaks[i] = std::max(inputs->earlier_peaks[i], model.limits[i].peak);
+    inputs->earlier.push_back(std::exchange(inputs->generation, {}));
+    if (inputs->earlier.size() > kMostEarlier) inputs->earlier.erase(inputs->earlier.begin());
+    inputs->generation_ended = 0;
     inputs->new_outside.EndGeneration();
     for (OutsideGrowth& outside : inputs->outside) outside.EndGeneration();
-    inputs->generation_workers = inputs->generation_ended = 0;
-    inputs->generation_bytes = 0;
   }
-  inputs->generation_workers = std::max(inputs->generation_workers, workers);
-  inputs->generation_bytes = std::max(inputs->generation_bytes, workers_bytes);
+  Generation& now = inputs->generation;
+  if (now.workers == 0) now = {.began = t};
+  now.began = std::min(now.began, living.began);
+  if (living.workers > 0) now.seconds = t - now.began;
+  now.workers = std::max(now.workers, living.workers);
+  now.of_loader |= living.of_loader;
+  now.of_pool |= living.of_pool;
+  now.bytes = std::max(now.bytes, living.bytes);
+  now.peaks.resize(model.limits.size());
+  for (size_t i = 0; i < model.limits.size(); ++i) now.peaks[i] = std::max(now.peaks[i], model.limits[i].now.used);
+  CompareWithEarlier(t, living.workers > 0, inputs);
 }
 
 // `fresh_outside`: new memory of processes other than workers, in bytes.
@@ -112,7 +151,7 @@ void RememberOutside(const Sample& sample, const RunModel& model, uint64_t worke
     workers_end |= process->is_worker();
     leaving += process->is_worker() ? 0 : process->private_bytes.value_or(0);
   }
-  if (inputs->generation_workers == 0 || workers_end || target == nullptr || target->ended) return;
+  if (inputs->generation.workers == 0 || workers_end || target == nullptr || target->ended) return;
   const double t = absl::ToDoubleSeconds(model.t), started = inputs->start_up.outside_bytes();
   for (size_t i = 0; i < model.limits.size(); ++i) {
     const LimitSample& limit = model.limits[i].now;
@@ -135,8 +174,8 @@ void Remember(const Sample& sample, const RunModel& model, ForecastInputs* input
   const double t = absl::ToDoubleSeconds(model.t);
   const uint64_t page_bytes = model.info.page_bytes;
   double living_copies = 0, fresh = 0, fresh_outside = 0;
-  uint64_t private_bytes = 0, ceiling_bytes = 0, workers_bytes = 0;
-  size_t workers = 0;
+  uint64_t private_bytes = 0, ceiling_bytes = 0;
+  Generation workers = {.began = t};  // those that live now
   ForEachLately(model, [&](const ProcessModel& process) {
     if (process.ended) return;
     living_copies += CopiedBytes(process, page_bytes);
@@ -149,8 +188,11 @@ void Remember(const Sample& sample, const RunModel& model, ForecastInputs* input
       fresh_outside += fresh_here;
       return;
     }
-    ++workers;
-    workers_bytes += process.private_bytes.value_or(0);
+    ++workers.workers;
+    workers.bytes += process.private_bytes.value_or(0);
+    workers.of_loader |= process.loader.has_value();
+    workers.of_pool |= process.role == Role::kPool;
+    if (process.origin == Origin::kFoundAtAttach) workers.began = -std::numeric_limits<double>::infinity();
   });
   inputs->start_up.Learn(model);
   const double started = inputs->start_up.anonymous_bytes(), started_shm = inputs->start_up.shared_bytes();
@@ -168,8 +210,8 @@ void Remember(const Sample& sample, const RunModel& model, ForecastInputs* input
   AppendPoint({t, static_cast<double>(CopiesOfWorkers(model)) * page_bytes}, &inputs->copied_bytes);
   AppendPoint({t, fresh}, &inputs->new_bytes);
   RememberPages(sample, model, inputs);
-  RememberGenerations(sample, model, workers, workers_bytes, inputs);
-  RememberOutside(sample, model, workers_bytes, fresh_outside, inputs);
+  RememberGenerations(sample, model, workers, inputs);
+  RememberOutside(sample, model, workers.bytes, fresh_outside, inputs);
   inputs->peak_private_bytes = std::max(inputs->peak_private_bytes, private_bytes);
   inputs->peak_ceiling_bytes = std::max(inputs->peak_ceiling_bytes, ceiling_bytes);
 }

@@ -50,7 +50,7 @@ bool FoundAtAttach(const RunModel& model) {
 // Whether memory comes back when workers end, so that earlier workers show what the next ones take.
 bool IsSawtooth(const ForecastInputs& inputs) { return inputs.generations > 0; }
 
-// Whether the workers have not yet taken what those before them did.
+// Whether the workers have not yet taken what those before them did, as far as they are of the same kind.
 bool BelowEarlier(const CopiesAhead& copies, const ForecastInputs& inputs) {
   return IsSawtooth(inputs) && copies.private_bytes < 1.05 * inputs.earlier_bytes;
 }
@@ -59,7 +59,7 @@ Estimate PlateauOf(const CopiesAhead& copies, const ForecastInputs& inputs) {
   const double now = copies.private_bytes;
   // Between two generations.
   if (now == 0 && GenerationIsOver(inputs)) {
-    const double earlier = std::max(inputs.earlier_bytes, inputs.generation_bytes);
+    const double earlier = std::max(inputs.earlier_bytes, inputs.generation.bytes);
     return {0.9 * earlier, earlier, 1.1 * earlier};
   }
   if (BelowEarlier(copies, inputs)) {

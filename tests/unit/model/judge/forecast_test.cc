@@ -594,7 +594,7 @@ TEST_CASE("a generation that is forked as the last one ends is another one") {
     CHECK(story.Add(std::move(sample)).sawtooth == (i > 0));
   }
   CHECK(story.run.estimates.forecast.generations == 5);
-  CHECK(story.run.estimates.forecast.generation_workers == 2);
+  CHECK(story.run.estimates.forecast.generation.workers == 2);
 }
 
 TEST_CASE("copies plateau: below the limit it is not met, above it the time is known") {
