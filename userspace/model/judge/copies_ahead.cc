@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 namespace cowprof {
 namespace {
@@ -10,6 +12,30 @@ namespace {
 // the latest pace, the rest takes at most kMostPatience times as long as it has taken so far.
 constexpr double kStopped = 0.1;                            // of the mean pace
 constexpr double kMostPatience = 8, kShortestPatience = 5;  // times; seconds
+// Workers tell the pace once they have made this share of the copies since they began, and this one of all; before that
+// age they may only be starting. Seconds.
+constexpr double kMost = 0.5, kNoticeable = 0.02, kStarted = 2;
+
+struct Worker {
+  double began = 0, copied_bytes = 0;
+};
+
+// Returns when those workers began whose copies are to be followed: the youngest that tell the pace. Others may have
+// been idle for hours, and over their lives these would seem to copy slowly, or to be at rest.
+double BeganOf(std::vector<Worker> workers, const Series& copied_bytes, double now) {
+  std::sort(workers.begin(), workers.end(), [](const Worker& a, const Worker& b) { return a.began > b.began; });
+  double of_all = 0, theirs = 0;
+  for (const Worker& worker : workers) of_all += worker.copied_bytes;
+  for (size_t i = 0; i < workers.size(); ++i) {
+    const double began = workers[i].began;
+    theirs += workers[i].copied_bytes;
+    const bool together = i + 1 < workers.size() && workers[i + 1].began == began;
+    if (together || now - began < kStarted || theirs < kNoticeable * of_all) continue;
+    const double since = ValueAt(copied_bytes, now) - ValueAt(copied_bytes, began);
+    if (theirs >= std::max(kMost * since, CopiesAhead::kNoise * (i + 1))) return began;
+  }
+  return workers.empty() ? now : workers.back().began;
+}
 
 }  // namespace
 
@@ -22,7 +48,8 @@ double CopiesAhead::Within(double seconds, double rest_bytes) const {
 CopiesAhead CopiesAheadOf(const RunModel& model, const ForecastInputs& inputs) {
   const double page_bytes = model.info.page_bytes, now = absl::ToDoubleSeconds(model.t);
   CopiesAhead copies = {.known = true};
-  double began = now, stretched = 0;
+  std::vector<Worker> workers;
+  double stretched = 0;
   for (const ProcessModel& process : model.processes) {
     if (process.ended || !process.is_worker()) continue;
     const double shared = process.still_shared_bytes.value_or(0);
@@ -30,7 +57,7 @@ CopiesAhead CopiesAheadOf(const RunModel& model, const ForecastInputs& inputs) {
     copies.private_bytes += process.private_bytes.value_or(0);
     copies.shared_bytes += shared;
     copies.copied_bytes += copied;
-    began = std::min(began, absl::ToDoubleSeconds(process.started));
+    workers.push_back({absl::ToDoubleSeconds(process.started), copied});
     const auto pool = inputs.pools.find(process.space);
     const bool known = pool != inputs.pools.end() && pool->second.estimate();
     copies.known &= known || shared == 0;
@@ -42,9 +69,9 @@ CopiesAhead CopiesAheadOf(const RunModel& model, const ForecastInputs& inputs) {
     stretched += pages.stretch * rest(pages.best);
   }
   if (copies.rest.best > 0) copies.stretch = stretched / copies.rest.best;
-  const double elapsed = now - began;
-  if (elapsed <= 0) return copies;
   const Series& series = inputs.copied_bytes;
+  const double elapsed = now - BeganOf(std::move(workers), series, now);
+  if (elapsed <= 0) return copies;
   const auto rate_since = [&](double part) {
     return std::max(0.0, ValueAt(series, now) - ValueAt(series, now - part * elapsed)) / (part * elapsed);
   };

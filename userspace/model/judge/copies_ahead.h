@@ -17,7 +17,7 @@ struct CopiesAhead {
   double private_bytes = 0, shared_bytes = 0;  // of the workers: what they own, and what they could still copy
   double copied_bytes = 0;                     // by them
   Estimate rest;                               // bytes
-  double rate = 0;                             // bytes per second, lately
+  double rate = 0;                             // bytes per second, lately: of all, over a quarter of a recent life
   double stretch = 3;                          // see PoolEstimate
 
   // Returns how much of `rest_bytes` comes within `seconds`: at the same pace if the data is read in order, ever slower
