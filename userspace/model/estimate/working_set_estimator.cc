@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "model/estimate/zone_estimate.h"
 
 namespace cowprof {
@@ -159,10 +160,16 @@ const std::optional<PoolEstimate>& WorkingSetEstimator::estimate() const {
 }
 
 std::optional<PoolEstimate> WorkingSetEstimator::Estimate(int record) const {
+  absl::flat_hash_map<int, double> pages_of;  // by worker
+  double most = 0;
+  for (const auto& [key, chunk] : chunks_) most = std::max(most, pages_of[key.second] += std::popcount(chunk.bits));
+  const int workers = static_cast<int>(
+      std::count_if(pages_of.begin(), pages_of.end(), [&](const auto& one) { return one.second >= kIdle * most; }));
   std::vector<uint64_t> bits;  // of the rows, one after another
   bits.reserve(chunks_.size());
   std::vector<CopiedChunk> rows;
   for (const auto& [key, chunk] : chunks_) {
+    if (pages_of[key.second] < kIdle * most) continue;
     if (rows.empty() || rows.back().chunk != key.first)
       rows.push_back({.chunk = key.first, .first_record = chunk.first_record, .last_record = chunk.last_record});
     CopiedChunk& row = rows.back();
@@ -183,7 +190,7 @@ std::optional<PoolEstimate> WorkingSetEstimator::Estimate(int record) const {
   std::optional<PoolEstimate> end;
   for (CopiedZone& zone : all) {
     if (zone.rows.empty()) continue;
-    zone.workers = static_cast<int>(workers_.size());
+    zone.workers = workers;
     zone.scale = scale;
     zone.persistent = persistent_;
     zone.end = end;
@@ -199,7 +206,7 @@ std::optional<PoolEstimate> WorkingSetEstimator::Estimate(int record) const {
   if (hits < kLeastHits || scale * hits < kStartPages * workers_.size() || untold > kMostUntold * hits)
     return std::nullopt;
   // Zones that can't be estimated are taken to come as far as the others; for `low`, to stay as they are.
-  const double told = (hits - untold) / workers_.size(), each = hits / workers_.size();
+  const double told = (hits - untold) / workers, each = hits / workers;
   return PoolEstimate{scale * (sum.low + each - told), scale * sum.best * each / told, scale * sum.high * each / told,
                       sum.sequential, rest > 0 ? stretched / rest : PoolEstimate::kSteady};
 }

@@ -17,6 +17,9 @@ namespace cowprof {
 class WorkingSetEstimator {
  public:
   static constexpr size_t kMostChunks = 24'576;  // about 2 MiB
+  // A worker with a smaller share of what another one has copied idles, and tells nothing of how far that one will
+  // come.
+  static constexpr double kIdle = 0.05;
 
   // Adds `pages` adjacent pages that a worker copied.
   void Add(int worker, uint64_t first_page, uint64_t pages);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@ constexpr double kMostPatience = 8, kShortestPatience = 5;  // times; seconds
 // Workers tell the pace once they have made this share of the copies since they began, and this one of all; before that
 // age they may only be starting. Seconds.
 constexpr double kMost = 0.5, kNoticeable = 0.02, kStarted = 2;
+constexpr double kBusy = 4 * CopiesAhead::kNoise;  // of one worker: more than it copies by starting
 
 struct Worker {
   double began = 0, copied_bytes = 0;
@@ -37,6 +39,25 @@ double BeganOf(std::vector<Worker> workers, const Series& copied_bytes, double n
   return workers.empty() ? now : workers.back().began;
 }
 
+// Those of each address space that have copied most.
+std::map<int, Worker> BusiestBySpace(const RunModel& model) {
+  std::map<int, Worker> busiest;
+  for (const ProcessModel& process : model.processes) {
+    if (process.ended || !process.is_worker()) continue;
+    Worker& worker = busiest[process.space];
+    const double copied = process.inherited_copies() * static_cast<double>(model.info.page_bytes);
+    if (copied >= worker.copied_bytes) worker = {absl::ToDoubleSeconds(process.started), copied};
+  }
+  return busiest;
+}
+
+// Whether the worker has had time to read, as `busiest` did, and has not: whether it ever will, as one that validates
+// after the epoch, nothing tells.
+bool Idles(const Worker& worker, const Worker& busiest, double now) {
+  return busiest.copied_bytes >= kBusy && worker.copied_bytes < WorkingSetEstimator::kIdle * busiest.copied_bytes &&
+         now - worker.began >= (now - busiest.began) / 2;
+}
+
 }  // namespace
 
 double CopiesAhead::Within(double seconds, double rest_bytes) const {
@@ -48,6 +69,7 @@ double CopiesAhead::Within(double seconds, double rest_bytes) const {
 CopiesAhead CopiesAheadOf(const RunModel& model, const ForecastInputs& inputs) {
   const double page_bytes = model.info.page_bytes, now = absl::ToDoubleSeconds(model.t);
   CopiesAhead copies = {.known = true};
+  const std::map<int, Worker> busiest = BusiestBySpace(model);
   std::vector<Worker> workers;
   double stretched = 0;
   for (const ProcessModel& process : model.processes) {
@@ -61,7 +83,8 @@ CopiesAhead CopiesAheadOf(const RunModel& model, const ForecastInputs& inputs) {
     const auto pool = inputs.pools.find(process.space);
     const bool known = pool != inputs.pools.end() && pool->second.estimate();
     copies.known &= known || shared == 0;
-    const PoolEstimate pages = known ? *pool->second.estimate() : PoolEstimate{.high = HUGE_VAL};
+    PoolEstimate pages = known ? *pool->second.estimate() : PoolEstimate{.high = HUGE_VAL};
+    if (Idles(workers.back(), busiest.at(process.space), now)) pages.low = pages.best = 0;
     const auto rest = [&](double most) { return std::clamp(most * page_bytes - copied, 0.0, shared); };
     copies.rest = {copies.rest.low + rest(pages.low), copies.rest.best + rest(pages.best),
                    copies.rest.high + rest(pages.high)};

@@ -16,7 +16,7 @@ struct CopiesAhead {
   bool sequential = false;
   double private_bytes = 0, shared_bytes = 0;  // of the workers: what they own, and what they could still copy
   double copied_bytes = 0;                     // by them
-  Estimate rest;                               // bytes
+  Estimate rest;                               // bytes; of workers that idle, the high end only
   double rate = 0;                             // bytes per second, lately: of all, over a quarter of a recent life
   double stretch = 3;                          // see PoolEstimate
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <utility>
 
 namespace cowprof {
 namespace {
@@ -46,13 +47,14 @@ Planted LargeObjects(int items) {
 }
 
 // Workers read the items in turn, in batches of 64; pages are told at each 2 % of the epoch. Stops when worker 1 has
-// copied `fraction` of the pool.
+// copied `fraction` of the pool. `idle`: a worker that only starts.
 struct Reading {
   WorkingSetEstimator pool;
   std::set<uint64_t> copied;  // by worker 1
 };
-Reading Read(const Planted& planted, int workers, bool shuffled, double fraction) {
+Reading Read(const Planted& planted, int workers, bool shuffled, double fraction, int idle = 0) {
   Reading reading;
+  if (idle > 0) reading.pool.Add(idle, kBase, 100);
   std::vector<uint64_t> order = planted.page_of_item;
   std::mt19937 random(4);
   if (shuffled) std::shuffle(order.begin(), order.end(), random);
@@ -259,6 +261,14 @@ TEST_CASE("in order: what lies ahead is copied as what lies behind") {
       CheckEstimate(reading, planted.pool.size(), 0.10);
       CHECK(reading.pool.estimate()->sequential);
     }
+  }
+}
+
+TEST_CASE("a worker that idles does not halve what the other one is expected to copy") {
+  for (const auto& [planted, shuffled] :
+       {std::pair(SmallObjects(16'384, 12), false), std::pair(LargeObjects(30'000), true)}) {
+    INFO(shuffled);
+    CheckEstimate(Read(planted, 1, shuffled, 0.2, /*idle=*/2), planted.pool.size(), 0.15);
   }
 }
 

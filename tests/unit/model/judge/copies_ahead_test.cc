@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <random>
 #include <variant>
 #include <vector>
 
@@ -96,6 +97,47 @@ TEST_CASE("workers that were forked one after another, and all copy, have the pa
   std::vector<Worker> workers;
   for (int i = 0; i < 8; ++i) workers.push_back({kHour + absl::Seconds(i), 12, 5000});
   CHECK(Copied(workers, 3600, 3640, 4000).Rate() == Approx(96).epsilon(0.01));
+}
+
+// Four workers that read the same pages of an arena, in no order, and four that only started.
+TEST_CASE("that workers which idle will copy as much as others is the worst case, and not expected") {
+  constexpr uint64_t kPages = 16'384, kFirst = 1 << 20;
+  std::mt19937 random(1);
+  std::vector<bool> copied(kPages);
+  Run run;
+  uint64_t copies = 0;
+  for (int tick = 0; tick < 20; ++tick) {
+    Sample sample = {.t = absl::Seconds(tick), .processes = {RowWithCopies(0, 0)}};
+    sample.processes[0].proc.anon_pages = kPages;
+    if (tick == 0) {
+      sample.events = {Started(0, -1)};
+      sample.new_regions = {{0, {RegionKind::kPymallocArena, "", kFirst * kPage, (kFirst + kPages) * kPage}}};
+    }
+    for (int i = 0; tick > 0 && i < 400; ++i) {
+      const uint64_t page = random() % kPages;
+      if (copied[page]) continue;
+      copied[page] = true;
+      ++copies;
+      for (int worker = 1; worker <= 4; ++worker) sample.pages.push_back({worker, Cause::kRefcount, kFirst + page, 1});
+    }
+    for (int worker = 1; worker <= 8; ++worker) {
+      if (tick == 0) {
+        sample.events.push_back(Started(worker, 0));
+        std::get<ProcessStarted>(sample.events.back().what).space = 0;
+      }
+      if (tick == 1 && worker > 4) sample.pages.push_back({worker, Cause::kRefcount, kFirst, 100});
+      ProcessSample& row =
+          sample.processes.emplace_back(RowWithCopies(worker, worker <= 4 ? copies : std::min<uint64_t>(copies, 100)));
+      row.counts.zero_fill_pages = row.counts.zero_upgrades = 0;
+      row.proc.anon_pages = kPages;
+    }
+    Append(sample, &run);
+  }
+  const CopiesAhead ahead = CopiesAheadOf(run.model, run.estimates.forecast);
+  CHECK(ahead.known);
+  CHECK((ahead.private_bytes + ahead.rest.best) / kMiB == Approx(4 * 64 + 4 * 0.4).epsilon(0.15));
+  CHECK(ahead.rest.low <= ahead.rest.best);
+  CHECK(ahead.rest.high >= ahead.rest.best + 4 * 50 * kMiB);
 }
 
 }  // namespace cowprof
