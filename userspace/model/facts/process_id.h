@@ -20,6 +20,8 @@ struct ProcessId {
 
   uint64_t start_ticks() const { return start_ns / kNsPerTick; }  // as /proc has it
   bool operator==(const ProcessId&) const = default;
+  // The same process, if one of both is known from /proc only.
+  bool IsSameAs(const ProcessId& other) const { return pid == other.pid && start_ticks() == other.start_ticks(); }
   template <typename H>
   friend H AbslHashValue(H h, const ProcessId& id) {
     return H::combine(std::move(h), id.pid, id.start_ns);

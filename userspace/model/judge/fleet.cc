@@ -10,17 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/types/span.h"
 #include "model/base_name.h"
 #include "model/facts/roles.h"
 #include "model/format.h"
-#include "model/judge/launcher_ends.h"
 
 namespace cowprof {
 namespace {
 
-// Clocks of hosts that are kept by NTP differ by less.
-constexpr absl::Duration kClocksAgree = absl::Seconds(1);
 // Ranks read different items: from here on they differ by more than that.
 constexpr double kUnlike = 0.25;
 constexpr double kUnlikeBytes = 8 << 20;
@@ -35,8 +31,14 @@ bool SeveralHosts(const std::vector<FleetRow>& rows) {
   return absl::c_any_of(rows, [&](const FleetRow& row) { return row.host != rows.front().host; });
 }
 
-bool SameBoot(const FleetRow& a, const FleetRow& b) {
-  return !a.boot_id.empty() && a.boot_id == b.boot_id && a.boot && b.boot;
+// How much later b began.
+absl::Duration Later(const FleetRow& a, const FleetRow& b) {
+  return SameBoot(a, b) ? *b.boot - *a.boot : b.started - a.started;
+}
+
+bool Overlap(const FleetRow& a, const FleetRow& b) {
+  const absl::Duration later = Later(a, b);
+  return later == absl::ZeroDuration() || (later < a.duration && -later < b.duration);
 }
 
 std::vector<absl::Time> BeginsOf(const std::vector<FleetRow>& rows) {
@@ -49,92 +51,14 @@ std::vector<absl::Time> BeginsOf(const std::vector<FleetRow>& rows) {
   return begins;
 }
 
-bool SameHost(const FleetRow& a, const FleetRow& b) { return SameBoot(a, b) || a.path == b.path; }
-
-using Deaths = decltype(Fleet::deaths);
-
-// Of each launcher once, with the first row that has it.
-Deaths LauncherDeathsOf(const Fleet& fleet) {
-  Deaths deaths;
-  for (size_t i = 0; i < fleet.rows.size(); ++i) {
-    for (const Death& death : fleet.rows[i].launchers) {
-      const bool known = absl::c_any_of(deaths, [&](const auto& other) {
-        return SameHost(fleet.rows[other.first], fleet.rows[i]) && other.second.process == death.process;
-      });
-      if (!known) deaths.emplace_back(i, death);
-    }
-  }
-  return deaths;
-}
-
-// When the launcher ended that took this process along, by the clock of Fleet::begins. The rank may be recorded apart.
-std::optional<absl::Time> EndOfLauncher(const Fleet& fleet, size_t row, const Death& death, const Deaths& launchers) {
-  if (!death.sent) return std::nullopt;
-  for (const auto& [other, launcher] : launchers) {
-    if (!SameHost(fleet.rows[row], fleet.rows[other])) continue;
-    FatalSignal sent = *death.sent;
-    sent.t += fleet.begins[row] - fleet.begins[other];
-    if (EndedTogether(sent, launcher.sent, launcher.process.pid, launcher.t)) return fleet.begins[other] + launcher.t;
-  }
-  return std::nullopt;
-}
-
-// Sets Fleet::deaths, and Death::with_launcher of the rows. Returns those of launchers.
-Deaths FindDeaths(Fleet* fleet) {
-  Deaths launchers = LauncherDeathsOf(*fleet);
-  std::vector<std::pair<absl::Time, Deaths::value_type>> deaths;
-  for (const auto& [row, death] : launchers) deaths.push_back({fleet->begins[row] + death.t, {row, death}});
-  for (size_t i = 0; i < fleet->rows.size(); ++i) {
-    for (Death& death : fleet->rows[i].deaths) {
-      const auto launcher = absl::c_find_if(launchers, [&](const auto& one) {
-        return SameHost(fleet->rows[one.first], fleet->rows[i]) && one.second.process == death.process;
-      });
-      if (launcher != launchers.end()) {
-        // A rank that started the others: told once, as a rank's.
-        if (launcher->second.of_launcher) *launcher = deaths[launcher - launchers.begin()].second = {i, death};
-        continue;
-      }
-      const std::optional<absl::Time> with = EndOfLauncher(*fleet, i, death, launchers);
-      if (with) absl::StrAppend(&death.text, ", together with its launcher");
-      death.with_launcher = with.has_value();
-      const absl::Time own = fleet->begins[i] + death.t;
-      if (!fleet->repeated[i]) deaths.push_back({std::max(own, with.value_or(own)), {i, death}});
-    }
-  }
-  absl::c_stable_sort(deaths, [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (auto& [t, death] : deaths) fleet->deaths.push_back(std::move(death));
-  return launchers;
-}
-
-// `differ`: the clocks of two hosts order nothing.
-std::optional<FirstDeath> FirstDeathOf(const Fleet& fleet, const Deaths& launchers, bool differ) {
-  if (fleet.deaths.empty()) return std::nullopt;
-  const auto& [row, death] = fleet.deaths.front();
-  const bool launcher = absl::c_linear_search(launchers, fleet.deaths.front());
-  FirstDeath first = {.row = row, .death = death};
-  std::set<size_t> seen;
-  if (!death.of_launcher) seen.insert(row);
-  for (const auto& [other, next] : absl::MakeSpan(fleet.deaths).subspan(1)) {
-    first.with_it += launcher && next.with_launcher;
-    if (launcher && next.with_launcher) continue;
-    if (!next.of_launcher && !seen.insert(other).second) continue;
-    const absl::Duration later = fleet.begins[other] + next.t - (fleet.begins[row] + death.t);
-    const bool unsure = !SameBoot(fleet.rows[row], fleet.rows[other]) && (differ || later < kClocksAgree);
-    if (first.until_next && (first.undecided || !unsure)) continue;
-    first.undecided = unsure;
-    first.until_next = later;
-    first.next_row = other;
-  }
-  return first;
-}
-
 // What the clocks say of each other.
 struct Clocks {
   std::vector<std::string> notes;
   bool differ = false;  // of two hosts: which came first can't be told
 };
 
-Clocks ClocksOf(const std::vector<FleetRow>& rows) {
+// `processes`: each from its first recording to its last.
+Clocks ClocksOf(const std::vector<FleetRow>& rows, const std::vector<FleetRow>& processes) {
   Clocks clocks;
   std::map<std::string, std::pair<const FleetRow*, const FleetRow*>> boots;  // first and last by wall - boot
   const auto offset = [](const FleetRow& row) { return row.started - *row.boot - absl::UnixEpoch(); };
@@ -152,10 +76,10 @@ Clocks ClocksOf(const std::vector<FleetRow>& rows) {
                                         NameOf(*rows_of.second), "; their order is by the time since boot."));
   }
   // Ranks of one job run at one time. If the recordings of two hosts don't overlap, it was none, or a clock is wrong.
-  for (size_t i = 0; i < rows.size() && !clocks.differ; ++i) {
-    for (size_t k = i + 1; k < rows.size() && !clocks.differ; ++k) {
-      const FleetRow& a = rows[i].started <= rows[k].started ? rows[i] : rows[k];
-      const FleetRow& b = &a == &rows[i] ? rows[k] : rows[i];
+  for (size_t i = 0; i < processes.size() && !clocks.differ; ++i) {
+    for (size_t k = i + 1; k < processes.size() && !clocks.differ; ++k) {
+      const FleetRow& a = processes[i].started <= processes[k].started ? processes[i] : processes[k];
+      const FleetRow& b = &a == &processes[i] ? processes[k] : processes[i];
       const absl::Duration apart = b.started - (a.started + a.duration);
       if (a.boot_id == b.boot_id || a.job_id != b.job_id || apart <= kClocksAgree) continue;
       clocks.differ = true;
@@ -168,12 +92,13 @@ Clocks ClocksOf(const std::vector<FleetRow>& rows) {
 }
 
 bool SameProcess(const FleetRow& a, const FleetRow& b) {
-  return a.process.pid != 0 && a.process.pid == b.process.pid && a.process.start_ticks() == b.process.start_ticks() &&
-         a.boot_id == b.boot_id && a.host == b.host;
+  return a.process.pid != 0 && a.process.IsSameAs(b.process) && a.boot_id == b.boot_id && a.host == b.host;
 }
 
-// Rows that are there twice, and ranks that aren't there.
-std::vector<std::string> PlacesOf(const std::vector<FleetRow>& rows, std::vector<bool>* repeated) {
+// Rows that are there twice, and ranks that aren't there. Sets Fleet::firsts and Fleet::repeated.
+std::vector<std::string> PlacesOf(Fleet* fleet) {
+  const std::vector<FleetRow>& rows = fleet->rows;
+  fleet->repeated.resize(rows.size());
   std::vector<std::string> notes;
   std::set<uint64_t> ranks;
   uint64_t size = 0;  // of the job, as its processes were told; 0: they were not
@@ -186,10 +111,17 @@ std::vector<std::string> PlacesOf(const std::vector<FleetRow>& rows, std::vector
     const auto before = rows.begin() + i;
     const auto same =
         std::find_if(rows.begin(), before, [&](const FleetRow& other) { return SameProcess(row, other); });
+    fleet->firsts.push_back(same - rows.begin());
     if (same != before) {
-      (*repeated)[i] = true;
-      notes.push_back(absl::StrCat(WhereOf(row, true), ", process ", row.process.pid, ", is in ", Printable(same->path),
-                                   " and in ", Printable(row.path), "; sums count the first."));
+      const auto counted = std::find_if(same, before, [&](const FleetRow& other) {
+        return !fleet->repeated[&other - rows.data()] && SameProcess(row, other) && Overlap(row, other);
+      });
+      fleet->repeated[i] = counted != before;
+      const FleetRow& other = fleet->repeated[i] ? *counted : *same;
+      notes.push_back(absl::StrCat(
+          WhereOf(row, true), ", process ", row.process.pid, ", is in ", Printable(other.path), " and",
+          fleet->repeated[i] ? "" : ", at another time,", " in ", Printable(row.path),
+          fleet->repeated[i] ? "; sums count the first." : "; sums have the copies of both, and the higher peak."));
       continue;
     }
     const auto other = std::find_if(rows.begin(), before, [&](const FleetRow& earlier) {
@@ -212,6 +144,41 @@ std::vector<std::string> PlacesOf(const std::vector<FleetRow>& rows, std::vector
                                  absl::StrJoin(missing, ", "), more ? " and more" : "", "."));
   }
   return notes;
+}
+
+constexpr absl::string_view kNothing = "Nothing to do";
+
+bool IsNothing(const FleetRow& row) {
+  return row.harm == Harm::kNone && absl::StartsWith(row.headline.sentence, kNothing);
+}
+
+// What the rows of a process come to: the finding of the worst, from the first beginning to the last end.
+FleetRow TogetherOf(const Fleet& fleet, size_t first) {
+  FleetRow process = fleet.rows[first];
+  for (size_t i = first + 1; i < fleet.rows.size(); ++i) {
+    if (fleet.firsts[i] != first) continue;
+    const FleetRow& row = fleet.rows[i];
+    if (std::tuple(IsNothing(row), row.harm, bool{fleet.repeated[i]}, process.peak.bytes) <
+        std::tuple(IsNothing(process), process.harm, false, row.peak.bytes)) {
+      process.path = row.path;
+      process.harm = row.harm;
+      process.headline = row.headline;
+      process.culprit = row.culprit;
+      process.culprit_copies = row.culprit_copies;
+    }
+    const absl::Duration end = Later(fleet.rows[first], row) + row.duration;
+    if (end >= process.duration) {
+      process.duration = end;
+      process.complete = row.complete;
+      if (IsNothing(process)) process.path = row.path;
+    }
+    if (fleet.repeated[i]) continue;
+    process.workers = std::max(process.workers, row.workers);
+    process.peak.bytes = std::max(process.peak.bytes, row.peak.bytes);
+    process.copied_bytes =
+        process.copied_bytes && row.copied_bytes ? Count(*process.copied_bytes + *row.copied_bytes) : std::nullopt;
+  }
+  return process;
 }
 
 // ---- What all have in common, and who is unlike ----
@@ -310,11 +277,7 @@ std::string Sentence(const Fleet& fleet, const std::vector<const FleetRow*>& row
     }
     return absl::StrCat(sentence, " About ", NameOf(row), ": ", row.headline.sentence);
   }
-  constexpr absl::string_view kNothing = "Nothing to do";
-  const auto is_nothing = [&](const FleetRow* row) {
-    return row->harm == Harm::kNone && absl::StartsWith(row->headline.sentence, kNothing);
-  };
-  if (absl::c_all_of(rows, is_nothing)) {
+  if (absl::c_all_of(rows, [](const FleetRow* row) { return IsNothing(*row); })) {
     const size_t cut = absl::c_count_if(rows, [](const FleetRow* row) { return !row->complete; });
     return absl::StrCat(
         rows.size() == 1   ? WhereOf(*rows[0], hosts)
@@ -326,7 +289,7 @@ std::string Sentence(const Fleet& fleet, const std::vector<const FleetRow*>& row
                                 " no end (still running, killed, or cut off)."));
   }
   const FleetRow& worst = **absl::c_min_element(rows, [&](const FleetRow* a, const FleetRow* b) {
-    return std::tuple(is_nothing(a), a->harm, b->peak.bytes) < std::tuple(is_nothing(b), b->harm, a->peak.bytes);
+    return std::tuple(IsNothing(*a), a->harm, b->peak.bytes) < std::tuple(IsNothing(*b), b->harm, a->peak.bytes);
   });
   const size_t alike = absl::c_count_if(rows, [&](const FleetRow* row) { return FindingOf(*row) == FindingOf(worst); });
   const std::string having = alike == rows.size() ? absl::StrCat("All ", alike, " have")
@@ -340,11 +303,14 @@ std::string Sentence(const Fleet& fleet, const std::vector<const FleetRow*>& row
 
 }  // namespace
 
+bool SameBoot(const FleetRow& a, const FleetRow& b) {
+  return !a.boot_id.empty() && a.boot_id == b.boot_id && a.boot && b.boot;
+}
+
 bool AreOneJob(const std::vector<FleetRow>& a, const std::vector<FleetRow>& b) {
   if (a.empty() || b.empty() || a[0].job_id != b[0].job_id) return false;
   // All rows of a recording begin and end with it.
-  const absl::Duration later = SameBoot(a[0], b[0]) ? *b[0].boot - *a[0].boot : b[0].started - a[0].started;
-  if (later >= a[0].duration || -later >= b[0].duration) return false;
+  if (!Overlap(a[0], b[0])) return false;
   const auto ranked = [](const FleetRow& row) { return row.rank.has_value(); };
   if (absl::c_all_of(a, ranked) && absl::c_all_of(b, ranked)) {
     return absl::c_none_of(a, [&](const FleetRow& row) {
@@ -363,33 +329,37 @@ Fleet FleetOf(std::vector<FleetRow> rows) {
     };
     return key(a) < key(b);
   });
-  fleet.repeated.resize(fleet.rows.size());
   if (fleet.rows.empty()) return fleet;
   const bool hosts = SeveralHosts(fleet.rows);
-  fleet.notes = PlacesOf(fleet.rows, &fleet.repeated);
-  const Clocks clocks = ClocksOf(fleet.rows);
-  absl::c_copy(clocks.notes, std::back_inserter(fleet.notes));
-  std::vector<const FleetRow*> counted;
-  fleet.copied_bytes = 0;
-  std::set<std::string> jobs;
+  fleet.notes = PlacesOf(&fleet);
+  std::vector<FleetRow> processes;
   for (size_t i = 0; i < fleet.rows.size(); ++i) {
-    const FleetRow& row = fleet.rows[i];
+    if (fleet.firsts[i] == i) processes.push_back(TogetherOf(fleet, i));
+  }
+  const Clocks clocks = ClocksOf(fleet.rows, processes);
+  absl::c_copy(clocks.notes, std::back_inserter(fleet.notes));
+  std::set<std::string> jobs;
+  for (const FleetRow& row : fleet.rows) {
     jobs.insert(row.job_id);
     if (!row.complete) fleet.notes.push_back(absl::StrCat("The recording ", Printable(row.path), kHasNoEnd));
-    if (fleet.repeated[i]) continue;
-    counted.push_back(&row);
-    fleet.workers += row.workers;
-    fleet.peak_bytes += row.peak.bytes;
-    fleet.copied_bytes =
-        fleet.copied_bytes && row.copied_bytes ? Count(*fleet.copied_bytes + *row.copied_bytes) : std::nullopt;
   }
+  std::vector<const FleetRow*> counted;
+  fleet.copied_bytes = 0;
+  for (const FleetRow& process : processes) {
+    counted.push_back(&process);
+    fleet.workers += process.workers;
+    fleet.peak_bytes += process.peak.bytes;
+    fleet.copied_bytes =
+        fleet.copied_bytes && process.copied_bytes ? Count(*fleet.copied_bytes + *process.copied_bytes) : std::nullopt;
+  }
+  fleet.processes = processes.size();
   if (jobs.size() > 1) {
     std::vector<std::string> names;
     for (const std::string& job : jobs) names.push_back(job.empty() ? "none" : Printable(job, 60));
     fleet.notes.push_back(absl::StrCat("These belong to several jobs: ", absl::StrJoin(names, ", "), "."));
   }
   fleet.begins = BeginsOf(fleet.rows);
-  fleet.first = FirstDeathOf(fleet, FindDeaths(&fleet), clocks.differ);
+  FindDeaths(clocks.differ, &fleet);
   Compare(counted, hosts, &fleet);
   fleet.sentence = Sentence(fleet, counted, hosts);
   return fleet;

@@ -79,6 +79,11 @@ class RanksApart {
 Sample Without(const std::vector<bool>& others, const Sample& sample);
 std::vector<Alert> Without(const std::vector<bool>& others, const std::vector<Alert>& alerts);
 
+// Clocks of hosts that are kept by NTP differ by less.
+inline constexpr absl::Duration kClocksAgree = absl::Seconds(1);
+// Whether the time since boot orders what is in both.
+bool SameBoot(const FleetRow& a, const FleetRow& b);
+
 // Whether two recordings, by their rows, are of one job at one time: they overlap, have the same job id, and no rank is
 // in both. Without numbers of ranks: of a job that has an id, on two hosts. Otherwise they are two runs.
 bool AreOneJob(const std::vector<FleetRow>& a, const std::vector<FleetRow>& b);
@@ -87,8 +92,8 @@ struct FirstDeath {
   size_t row = 0;  // number in Fleet::rows
   Death death;
   uint64_t with_it = 0;  // of a launcher: deaths together with it
-  // Until the next death in another row, or of a launcher the next that was not together with it; absent: none. If the
-  // order is undecided: until the first death that may have been earlier.
+  // Until the next death in a row of another process, or of a launcher the next that was not together with it; absent:
+  // none. If the order is undecided: until the first death that may have been earlier.
   std::optional<absl::Duration> until_next;
   size_t next_row = 0;
   // Another host's process ended badly so soon that the order may be the other way round by the right clocks.
@@ -100,8 +105,8 @@ struct Fleet {
   // By row: when its recording began, by the wall clock that its host had at the first recording of that boot. So rows
   // of one host are in the order of the time since boot even if that clock was set.
   std::vector<absl::Time> begins;
-  // In order, with the number of the row; of rows that count. A launcher's death is there once, with the first row of
-  // its recording, or its own if it is a rank itself, before those of the processes that ended together with it.
+  // In order, each once, with the number of the first row that has it. A launcher's is with the first row of its
+  // recording, or its own if it is a rank itself, before those of the processes that ended together with it.
   std::vector<std::pair<size_t, Death>> deaths;
   std::optional<FirstDeath> first;
   std::string sentence;             // what happened, or the worst row
@@ -109,12 +114,18 @@ struct Fleet {
   std::vector<std::string> unlike;  // "rank 3 copied 4.2 GiB, 2.1 times the median"
   // What makes the table less than it seems: a rank that is there twice, clocks that differ, ranks that are missing.
   std::vector<std::string> notes;
-  std::vector<bool> repeated;  // by row: the same process is in an earlier row, and counts once
-  uint64_t workers = 0;        // sums over the rows that count; peaks of ranks need not have been at one time
-  Count copied_bytes;          // absent: not known of one row
-  uint64_t peak_bytes = 0;
+  std::vector<size_t> firsts;  // by row: the first one of the same process, mostly itself
+  std::vector<bool> repeated;  // by row: an earlier one is of the same process at the same time, and counts
+  uint64_t processes = 0;      // that the rows are of
+  // Sums over them. Recordings of one process at several times: the most of workers and peaks, all that was copied.
+  uint64_t workers = 0;
+  Count copied_bytes;       // absent: not known of one row
+  uint64_t peak_bytes = 0;  // peaks of ranks need not have been at one time
 };
 Fleet FleetOf(std::vector<FleetRow> rows);
+// Sets `deaths` and `first`, and Death::with_launcher of the rows; part of FleetOf. `differ`: the clocks of two hosts
+// order nothing.
+void FindDeaths(bool differ, Fleet* fleet);
 
 }  // namespace cowprof
 

@@ -126,7 +126,8 @@ Json FleetJson(const Fleet& fleet) {
           {"unlike", fleet.unlike},
           {"notes", fleet.notes},
           {"sums",
-           {{"workers_at_once", fleet.workers},
+           {{"processes", fleet.processes},
+            {"workers_at_once", fleet.workers},
             {"copied_bytes", OrNull(fleet.copied_bytes)},
             {"peak_bytes", fleet.peak_bytes}}},
           {"rows", FleetRowsJson(fleet)}};

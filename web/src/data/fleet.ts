@@ -31,7 +31,7 @@ export interface Rank {
   startedMs: number | null;
   seconds: number | null;
   complete: boolean;
-  repeated: boolean; // the same process is in an earlier row
+  repeated: boolean; // the same process is in an earlier row, at the same time
   workers: number | null; // at once
   copiedBytes: number | null;
   peakBytes: number | null;
@@ -54,6 +54,7 @@ export interface Fleet {
   common: string[];
   unlike: string[];
   notes: string[];
+  processes: number; // that the rows are of
   workers: number | null; // sums
   copiedBytes: number | null;
   peakBytes: number | null;
@@ -153,6 +154,7 @@ export function parseFleet(page: JsonRecord, binary: Uint8Array): Fleet {
     common: asTexts(fleet["common"]),
     unlike: asTexts(fleet["unlike"]),
     notes: asTexts(fleet["notes"]),
+    processes: asNumber(sums["processes"]) ?? ranks.filter((rank) => !rank.repeated).length,
     workers: asNumber(sums["workers_at_once"]),
     copiedBytes: asNumber(sums["copied_bytes"]),
     peakBytes: asNumber(sums["peak_bytes"]),

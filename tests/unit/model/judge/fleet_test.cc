@@ -153,6 +153,59 @@ TEST_CASE("a process that is there twice counts once; a rank that was started ag
   CHECK(Says(restarted.notes, "There are two processes of rank 0"));
 }
 
+TEST_CASE("what only a later recording of a process saw is told") {
+  FleetRow later = Dead(Row(0, "a", absl::Minutes(20)), absl::Seconds(5));
+  later.path = "later.json";
+  const Fleet restarted = FleetOf({Row(0, "a"), later, Row(1, "b")});
+  REQUIRE(restarted.deaths.size() == 1);
+  CHECK(restarted.deaths[0].first == 1);
+  CHECK(absl::StartsWith(restarted.sentence, "In rank 0 on a, worker 0 was the first to end badly 5.0 s"));
+  CHECK(restarted.notes ==
+        std::vector<std::string>{"rank 0 on a, process 100, is in rank-0.json and, at another time, "
+                                 "in later.json; sums have the copies of both, and the higher peak."});
+  CHECK(restarted.repeated == std::vector<bool>{false, false, false});
+  CHECK(restarted.processes == 2);
+  CHECK(restarted.copied_bytes == 300 << 20);
+  CHECK(restarted.workers == 4);
+  CHECK(restarted.peak_bytes == 400 << 20);
+
+  // A rank that outlived its launcher, whose recording ended with that.
+  FleetRow of_launcher = Row(0, "a"), own = Dead(Row(0, "a", absl::Seconds(1)), absl::Minutes(5));
+  of_launcher.duration = absl::Minutes(1);
+  own.path = "own.json";
+  const Fleet outlived = FleetOf({of_launcher, own});
+  REQUIRE(outlived.first);
+  CHECK(outlived.first->row == 1);
+  CHECK(outlived.repeated == std::vector<bool>{false, true});
+  CHECK(outlived.copied_bytes == 100 << 20);
+
+  // Both saw the death of one worker; that of another is of the same rank, so no "next".
+  FleetRow both = Dead(Row(0, "a"), absl::Seconds(6));
+  both.deaths[0].process = own.deaths[0].process = {7, 5 * kNsPerTick};
+  own.deaths[0].process.start_ns += 3;
+  own.deaths[0].t = absl::Seconds(5);
+  own.deaths.push_back({absl::Seconds(8), "worker 1", "killed by SIGKILL", {8, 1}});
+  const Fleet twice = FleetOf({both, own});
+  REQUIRE(twice.deaths.size() == 2);
+  CHECK(twice.deaths[0].first == 0);
+  CHECK(twice.deaths[1].second.process.pid == 8);
+  CHECK_FALSE(twice.first->until_next);
+}
+
+TEST_CASE("of several recordings of a process the worst is told, and whether the last has an end") {
+  FleetRow well = Row(0, "a"), worse = Row(0, "a", absl::Minutes(20));
+  well.harm = Harm::kNone;
+  well.headline = {"clean", "Nothing to do: 3 MiB copied."};
+  CHECK(FleetOf({well, worse}).sentence == "rank 0: Reading copied.");
+  FleetRow last = well;
+  last.started += absl::Minutes(20);
+  *last.boot += absl::Minutes(20);
+  well.complete = false;
+  CHECK(FleetOf({well, last}).sentence == "rank 0: Nothing to do.");
+  std::swap(well.complete, last.complete);
+  CHECK(absl::StrContains(FleetOf({well, last}).sentence, "as far as recorded: 1 of 1 has no end"));
+}
+
 TEST_CASE("who is unlike the rest: far from the median of three and more") {
   FleetRow heavy = Row(2, "b");
   heavy.copied_bytes = 300 << 20;

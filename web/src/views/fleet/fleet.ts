@@ -48,14 +48,13 @@ function deadInWords({ deaths }: Fleet): string {
 
 function makeSums(fleet: Fleet): HTMLElement {
   const hosts = hostsOf(fleet.ranks);
-  const counted = fleet.ranks.filter((rank) => !rank.repeated).length;
   const sums = make(
     "section",
     "tiles",
     makeTile(
       "ranks",
       "Ranks",
-      formatCount(counted),
+      formatCount(fleet.processes),
       `on ${formatCount(hosts)} host${hosts === 1 ? "" : "s"}, ${formatCount(fleet.workers)} workers at once`,
     ),
     makeTile("copied", "Copied by workers", formatBytes(fleet.copiedBytes), "over all ranks"),
