@@ -163,7 +163,9 @@ BoundResult HoldLimit(const RunFigures& run, const LimitBound& bound, const std:
   BoundResult result = {.name = absl::StrCat("limit ", bound.name)};
   const LimitModel* worst = nullptr;
   for (const LimitModel& limit : run.limits) {
-    if (absl::c_linear_search(bound.kinds, limit.now.kind) && limit.now.ratio() &&
+    // It may have been that of a process that has ended.
+    const bool applied = limit.peak_ratio > 0 || limit.now.ratio();
+    if (absl::c_linear_search(bound.kinds, limit.now.kind) && applied &&
         (worst == nullptr || limit.peak_ratio > worst->peak_ratio))
       worst = &limit;
   }

@@ -232,6 +232,20 @@ TEST_CASE("an unknown figure keeps no bound", "[budget]") {
   CHECK(OutcomeOf(run, {.limits = {{"shm", {LimitKind::kShm}, 0.5}}}) == BoundOutcome::kUndecided);
 }
 
+TEST_CASE("a limit that no longer applies at the end was met all the same", "[budget]") {
+  RunFigures run = Recording(1);
+  run.limits = {{.now = {LimitKind::kAddressSpace, "worker", std::nullopt, 7}, .peak = 99, .peak_ratio = 0.99}};
+  const Budget budget = {.limits = {{"address-space", {LimitKind::kAddressSpace}, 0.9}}};
+  const CheckResult check = Check(run, budget, {});
+  CHECK(check.outcome == BoundOutcome::kBroken);
+  CHECK(check.results[0].sentence ==
+        "--max-limit address-space: 99.0 % of address space (RLIMIT_AS) was used, 90.0 % is allowed");
+  run.limits[0].peak_ratio = 0.5;
+  CHECK(OutcomeOf(run, budget) == BoundOutcome::kKept);
+  run.limits[0].peak_ratio = 0;
+  CHECK(OutcomeOf(run, budget) == BoundOutcome::kUndecided);
+}
+
 TEST_CASE("what no sample saw of a worker keeps no bound on the private memory of all", "[budget]") {
   const auto bound = [](const std::string& text) {
     Bound of_private = Copied(text);
