@@ -233,16 +233,18 @@ std::vector<std::string> NotesOn(const RunFigures& a, const RunFigures& b) {
   return out;
 }
 
-// Whether memory moved to /dev/shm, or came there beside that of the workers: more than went from their peak.
-bool HasMoreShm(const Comparison& of, const RunFigures& a, const RunFigures& b) {
+// By how much more memory moved to /dev/shm, or came there beside that of the workers, than went from their peak.
+std::optional<double> MoreShmOf(const Comparison& of, const RunFigures& a, const RunFigures& b) {
   const FigureChange* peak = of.Find(Figure::kPrivatePeak);
   const FigureChange* shm = of.Find(Figure::kShmPeak);
-  if (shm == nullptr || shm->verdict != Change::kWorse) return false;
-  // What others had there before is not of the program.
-  const double before = b.shm_at_start - a.shm_at_start,
+  if (shm == nullptr || !shm->change) return std::nullopt;
+  // What others had there before is not of the program. What A found beyond B may be its own, unless that is known.
+  const double before = std::max(b.shm_at_start - a.shm_at_start, std::min(b.shm_at_start - a.shm_of_others, 0.0)),
                less = peak != nullptr && peak->change ? -peak->change->best : 0;
-  const double more = shm->change->best - std::max(before, 0.0);
-  return more > ToleranceOf(Figure::kShmPeak, shm->b->mean, b.workers, b.page_bytes) && more >= std::max(less, 0.0);
+  const double more = shm->change->best - before;
+  const bool certain = shm->b->low - shm->a->high > before &&
+                       more > ToleranceOf(Figure::kShmPeak, shm->b->mean, b.workers, b.page_bytes);
+  return certain && more >= std::max(less, 0.0) ? std::optional(more) : std::nullopt;
 }
 
 }  // namespace
@@ -290,7 +292,8 @@ Comparison Compare(absl::Span<const RunFigures> a, absl::Span<const RunFigures> 
   if (peak != nullptr) of.verdict = peak->verdict;
   if (same_start && copied != nullptr && copied->verdict && of.verdict.value_or(Change::kSame) == Change::kSame)
     of.verdict = copied->verdict;
-  if (of.verdict && HasMoreShm(of, first, second)) {
+  if (of.verdict) of.more_shm = MoreShmOf(of, first, second);
+  if (of.more_shm) {
     // On the host's, other programs come and go: it decides only where the workers have less, which may have moved.
     const bool moved = peak != nullptr && peak->verdict == Change::kBetter;
     if (moved || !second.shm_of_host) of.verdict = Change::kWorse;

@@ -58,6 +58,8 @@ struct Comparison {
   std::vector<PartChange> lines, types;  // those that have changed for certain, then by the size of the change
   std::optional<Change> verdict;         // by the workers' peak or, where that is the same, by what they copied
   std::optional<Prediction> prediction;
+  // Bytes that B has more in /dev/shm, beyond what that held before, if they are more than left the workers' peak.
+  std::optional<double> more_shm;
   const FigureChange* Find(Figure figure) const;
 };
 

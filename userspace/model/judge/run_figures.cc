@@ -213,6 +213,11 @@ RunFigures FiguresOf(const std::string& path, const Run& run, const Findings& fi
   for (const LimitSample& limit : model.info.limits) {
     if (limit.kind == LimitKind::kShm) of.shm_at_start = limit.used;
   }
+  // Of a program that ran before it may be its own; what is gone at the end may have been gone at the peak.
+  for (const LimitModel& limit : model.limits) {
+    if (limit.now.kind == LimitKind::kShm && model.info.started_target)
+      of.shm_of_others = std::min<double>(of.shm_at_start, limit.now.used);
+  }
   of.lines = PartsOf(findings.of_workers.by_line, findings.of_workers.blame, page_bytes);
   of.types = PartsOf(findings.of_workers.by_type, findings.of_workers.blame, page_bytes);
   return of;

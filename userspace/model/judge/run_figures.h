@@ -71,6 +71,7 @@ struct RunFigures {
   Losses losses;
   std::array<std::optional<double>, kCountOf<Figure>> figures;
   double shm_at_start = 0;   // bytes, whoever's
+  double shm_of_others = 0;  // of these, what was certainly not the program's, and stayed
   bool shm_of_host = false;  // as RunInfo has it
   // Of workers that are known as a sum only, one row with the most that one of them has.
   std::vector<MemberFigures> workers_apart, ranks_apart;

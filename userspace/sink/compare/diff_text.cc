@@ -51,7 +51,10 @@ std::string DiffSentence(const Diff& diff) {
     clauses.push_back(absl::StrCat("at their peak, B's workers ", Clause(*peak, "hold", " private memory")));
   if (copied != nullptr && copied->verdict)
     clauses.push_back(absl::StrCat(clauses.empty() ? "B's workers " : "they ", Clause(*copied, "copy", "")));
-  if (shm != nullptr && shm->verdict.value_or(Change::kSame) != Change::kSame)
+  if (of.more_shm && *of.more_shm > shm->change->best)
+    clauses.push_back(absl::StrCat("beyond what was in it before, /dev/shm holds ",
+                                   AmountText(Figure::kShmPeak, *of.more_shm), " more"));
+  else if (shm != nullptr && shm->verdict.value_or(Change::kSame) != Change::kSame)
     clauses.push_back(absl::StrCat("/dev/shm ", Clause(*shm, "holds", "")));
   if (!of.verdict) {
     return copied != nullptr && copied->verdict

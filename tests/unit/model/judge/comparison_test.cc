@@ -76,6 +76,41 @@ TEST_CASE("memory that moved to /dev/shm saved nothing", "[comparison]") {
   CHECK_THAT(DiffSentence({{a}, {b}, Compare({a}, {b})}), Catch::EndsWith("/dev/shm holds 600.0 MiB more."));
 }
 
+TEST_CASE("memory that moved to /dev/shm saved nothing, whatever was left there before", "[comparison]") {
+  RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB), b = Recording("b", 30 * kMiB, 50 * kMiB);
+  a.shm_at_start = a.shm_of_others = 500 * kMiB;
+  a.figures[static_cast<size_t>(Figure::kShmPeak)] = 501 * kMiB;
+  b.figures[static_cast<size_t>(Figure::kShmPeak)] = 480 * kMiB;
+  CHECK(Compare({a}, {b}).verdict == Change::kWorse);
+  CHECK_THAT(DiffSentence({{a}, {b}, Compare({a}, {b})}),
+             Catch::StartsWith("Worse: ") &&
+                 Catch::EndsWith("; beyond what was in it before, /dev/shm holds 479.0 MiB more."));
+  // If it was A's own, or was removed, A may have had as much of its own at the peak.
+  a.shm_of_others = 0;
+  CHECK(Compare({a}, {b}).verdict == Change::kBetter);
+  // What both found is in both peaks.
+  b.shm_at_start = a.shm_at_start;
+  b.figures[static_cast<size_t>(Figure::kShmPeak)] = 1001 * kMiB;
+  CHECK(Compare({a}, {b}).verdict == Change::kWorse);
+  b.shm_at_start = 0;
+  // The workers of B have less by more than that.
+  a.shm_of_others = 500 * kMiB;
+  b.figures[static_cast<size_t>(Figure::kShmPeak)] = 100 * kMiB;
+  CHECK(Compare({a}, {b}).verdict == Change::kBetter);
+}
+
+TEST_CASE("what others left in /dev/shm is what a program that cowprof started found and left there", "[comparison]") {
+  Run run;
+  run.model.info.limits = {{LimitKind::kShm, "/dev/shm", 1000, 500}};
+  run.model.limits = {{.now = {LimitKind::kShm, "/dev/shm", 1000, 400}, .peak = 501}};
+  const auto of_others = [&] { return FiguresOf("a", run, Judge(run), true).shm_of_others; };
+  CHECK(of_others() == 0);
+  run.model.info.started_target = true;
+  CHECK(of_others() == 400);
+  run.model.limits[0].now.used = 600;
+  CHECK(of_others() == 500);
+}
+
 TEST_CASE("what may be the reason of a difference is a note", "[comparison]") {
   RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB), b = a;
   a.version = b.version = "0.1";
