@@ -203,25 +203,28 @@ std::vector<std::string> ObstaclesTo(const RunFigures& a, const RunFigures& b) {
 
 namespace {
 
-// Differences that leave the recordings comparable and may explain the result.
-std::vector<std::string> NotesOn(const RunFigures& a, const RunFigures& b) {
+// Differences that leave the recordings comparable and may explain the result. `of_a`, `of_b`: how they are called.
+std::vector<std::string> NotesOn(const RunFigures& a, const RunFigures& b, const std::string& of_a,
+                                 const std::string& of_b) {
   std::vector<std::string> out;
   if (a.start_method != b.start_method && a.start_method != "none" && b.start_method != "none")
-    out.push_back(absl::StrCat("A starts its workers by ", a.start_method, ", B by ", b.start_method,
+    out.push_back(absl::StrCat(of_a, " starts its workers by ", a.start_method, ", ", of_b, " by ", b.start_method,
                                ": what is sent to a worker is its own, not a copy, so the peak decides."));
-  if (a.command != b.command) out.push_back(absl::StrCat("A ran ", Quoted(a.command), ", B ", Quoted(b.command), "."));
+  if (a.command != b.command)
+    out.push_back(absl::StrCat(of_a, " ran ", Quoted(a.command), ", ", of_b, " ", Quoted(b.command), "."));
   if (a.cpus != b.cpus)
-    out.push_back(absl::StrCat("A ran on ", Plural(a.cpus, "CPU"), ", B on ", b.cpus,
+    out.push_back(absl::StrCat(of_a, " ran on ", Plural(a.cpus, "CPU"), ", ", of_b, " on ", b.cpus,
                                ": thread pools and malloc arenas grow with it."));
   if (a.kernel != b.kernel)
-    out.push_back(absl::StrCat("A ran on Linux ", Printable(a.kernel), ", B on ", Printable(b.kernel), "."));
-  if (a.version != b.version)
     out.push_back(
-        absl::StrCat("A was recorded by cowprof ", Printable(a.version), ", B by ", Printable(b.version), "."));
+        absl::StrCat(of_a, " ran on Linux ", Printable(a.kernel), ", ", of_b, " on ", Printable(b.kernel), "."));
+  if (a.version != b.version)
+    out.push_back(absl::StrCat(of_a, " was recorded by cowprof ", Printable(a.version), ", ", of_b, " by ",
+                               Printable(b.version), "."));
   const double most_shm = std::max(a.shm_at_start, b.shm_at_start);
   if (std::abs(a.shm_at_start - b.shm_at_start) > ToleranceOf(Figure::kShmPeak, most_shm, a.workers, a.page_bytes))
-    out.push_back(absl::StrCat("/dev/shm held ", HumanBytes(SaturatingCast(a.shm_at_start)), " when A began, ",
-                               HumanBytes(SaturatingCast(b.shm_at_start)), " when B did."));
+    out.push_back(absl::StrCat("/dev/shm held ", HumanBytes(SaturatingCast(a.shm_at_start)), " when ", of_a, " began, ",
+                               HumanBytes(SaturatingCast(b.shm_at_start)), " when ", of_b, " did."));
   for (const RunFigures* run : {&a, &b}) {
     if (!run->SawAllPrivate())
       out.push_back(absl::StrCat("The private memory of a worker of ", Printable(run->path),
@@ -233,17 +236,25 @@ std::vector<std::string> NotesOn(const RunFigures& a, const RunFigures& b) {
   return out;
 }
 
-// By how much more memory moved to /dev/shm, or came there beside that of the workers, than went from their peak.
-std::optional<double> MoreShmOf(const Comparison& of, const RunFigures& a, const RunFigures& b) {
+double MeanOf(double RunFigures::*figure, absl::Span<const RunFigures> runs) {
+  double sum = 0;
+  for (const RunFigures& run : runs) sum += run.*figure;
+  return sum / runs.size();
+}
+
+// What moved to /dev/shm, or came there beside the workers' memory, if it is more than left their peak. Bytes.
+std::optional<double> MoreShmOf(const Comparison& of, absl::Span<const RunFigures> a, absl::Span<const RunFigures> b) {
   const FigureChange* peak = of.Find(Figure::kPrivatePeak);
   const FigureChange* shm = of.Find(Figure::kShmPeak);
   if (shm == nullptr || !shm->change) return std::nullopt;
   // What others had there before is not of the program. What A found beyond B may be its own, unless that is known.
-  const double before = std::max(b.shm_at_start - a.shm_at_start, std::min(b.shm_at_start - a.shm_of_others, 0.0)),
+  const double found = MeanOf(&RunFigures::shm_at_start, b);
+  const double before = std::max(found - MeanOf(&RunFigures::shm_at_start, a),
+                                 std::min(found - MeanOf(&RunFigures::shm_of_others, a), 0.0)),
                less = peak != nullptr && peak->change ? -peak->change->best : 0;
   const double more = shm->change->best - before;
   const bool certain = shm->b->low - shm->a->high > before &&
-                       more > ToleranceOf(Figure::kShmPeak, shm->b->mean, b.workers, b.page_bytes);
+                       more > ToleranceOf(Figure::kShmPeak, shm->b->mean, b[0].workers, b[0].page_bytes);
   return certain && more >= std::max(less, 0.0) ? std::optional(more) : std::nullopt;
 }
 
@@ -261,8 +272,15 @@ Comparison Compare(absl::Span<const RunFigures> a, absl::Span<const RunFigures> 
   }
   const RunFigures& first = a[0];
   const RunFigures& second = b[0];
-  const bool same_start = first.start_method == second.start_method;
-  of.notes = NotesOn(first, second);
+  of.notes = NotesOn(first, second, "A", "B");
+  bool same_start = true;
+  for (const auto& side : {a, b}) {
+    for (const RunFigures& run : side) {
+      same_start &= run.start_method == first.start_method;
+      for (const std::string& note : NotesOn(side[0], run, Printable(side[0].path), Printable(run.path)))
+        add(note, &of.notes);
+    }
+  }
   for (const Figure figure : kAll<Figure>) {
     FigureChange row = ChangeOf(figure, a, b);
     if (row.a || row.b) of.figures.push_back(row);
@@ -292,13 +310,13 @@ Comparison Compare(absl::Span<const RunFigures> a, absl::Span<const RunFigures> 
   if (peak != nullptr) of.verdict = peak->verdict;
   if (same_start && copied != nullptr && copied->verdict && of.verdict.value_or(Change::kSame) == Change::kSame)
     of.verdict = copied->verdict;
-  if (of.verdict) of.more_shm = MoreShmOf(of, first, second);
+  if (of.verdict) of.more_shm = MoreShmOf(of, a, b);
   if (of.more_shm) {
     // On the host's, other programs come and go: it decides only where the workers have less, which may have moved.
     const bool moved = peak != nullptr && peak->verdict == Change::kBetter;
-    if (moved || !second.shm_of_host) of.verdict = Change::kWorse;
-    if (second.shm_of_host)
-      of.notes.push_back("/dev/shm is the host's: part of the difference may be another program's.");
+    const bool of_host = absl::c_any_of(b, [](const RunFigures& run) { return run.shm_of_host; });
+    if (moved || !of_host) of.verdict = Change::kWorse;
+    if (of_host) of.notes.push_back("/dev/shm is the host's: part of the difference may be another program's.");
   }
   of.prediction = PredictionOf(first, second, peak);
   return of;

@@ -128,6 +128,36 @@ TEST_CASE("what may be the reason of a difference is a note", "[comparison]") {
         std::vector<std::string>{"The private memory of a worker of a was not seen: the peak may have been higher."});
 }
 
+TEST_CASE("what only a later recording of a side differs in is a note, too", "[comparison]") {
+  const RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB);
+  RunFigures b = Recording("b", 100 * kMiB, 520 * kMiB), other = b;
+  other.path = "b2";
+  other.ends_known = false;
+  other.cpus = 64;
+  CHECK(Compare({a}, {b, other, other}).notes ==
+        std::vector<std::string>{"b ran on 0 CPUs, b2 on 64: thread pools and malloc arenas grow with it.",
+                                 "How some processes of b2 ended is unknown: one may have failed."});
+  CHECK(Compare({a}, {b, b}).verdict == Change::kBetter);
+  other = b;
+  other.path = "b2";
+  other.start_method = "forkserver";
+  const Comparison mixed = Compare({a}, {b, other});
+  CHECK(mixed.verdict == Change::kSame);
+  CHECK(mixed.notes == std::vector<std::string>{"b starts its workers by fork, b2 by forkserver: what is sent to a "
+                                                "worker is its own, not a copy, so the peak decides."});
+}
+
+TEST_CASE("what each recording found in /dev/shm is taken off, not what the first one did", "[comparison]") {
+  RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB), b = Recording("b", 500 * kMiB, 520 * kMiB), full = b;
+  a.figures[static_cast<size_t>(Figure::kShmPeak)] = 0;
+  b.figures[static_cast<size_t>(Figure::kShmPeak)] = 100 * kMiB;
+  CHECK(Compare({a}, {b}).verdict == Change::kWorse);
+  b.shm_at_start = 100 * kMiB;
+  full.path = "full";
+  full.figures[static_cast<size_t>(Figure::kShmPeak)] = full.shm_at_start = 500 * kMiB;
+  CHECK(Compare({a}, {b, full}).verdict == Change::kSame);
+}
+
 TEST_CASE("copies of different start methods are not compared", "[comparison]") {
   const RunFigures a = Recording("a", 500 * kMiB, 520 * kMiB);
   RunFigures b = Recording("b", 1 * kMiB, 520 * kMiB);
