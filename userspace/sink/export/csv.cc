@@ -21,20 +21,29 @@ std::string CsvTable::Header() {
 }
 
 void CsvTable::Add(const Sample& sample, const RunModel& model) {
-  for (const ProcessSample& row : sample.processes) {
-    const ProcessModel* process = model.Find(row.index);
+  unchanged_.clear();
+  for (const ProcessSample& sampled : sample.processes) {
+    const ProcessModel* process = model.Find(sampled.index);
     if (process == nullptr) continue;
     const FaultCounts& counts = process->counts;
     const Count bytes = counts.copies ? Count(CopiedBytes(*counts.copies, model.info)) : std::nullopt;
-    absl::StrAppend(&text_, SecondsText(sample.t), ",", process->index, ",", process->id.pid, ",",
-                    process->parent < 0 ? "" : absl::StrCat(process->parent), ",", NameOf(process->role), ",",
-                    WorkerNumber(*process), ",", RankNumber(*process, model));
+    std::string row = absl::StrCat(",", process->index, ",", process->id.pid, ",",
+                                   process->parent < 0 ? "" : absl::StrCat(process->parent), ",", NameOf(process->role),
+                                   ",", WorkerNumber(*process), ",", RankNumber(*process, model));
     for (const Count& figure : {counts.copies, bytes, process->private_bytes, process->still_shared_bytes,
                                 process->pss_bytes, counts.zero_fills(), process->proc.descriptors})
-      text_ += Cell(figure);
+      row += Cell(figure);
     for (int cause = 0; cause < kCauses; ++cause)
-      text_ += Cell(process->causes ? Count((*process->causes)[cause]) : std::nullopt);
-    text_ += "\n";
+      row += Cell(process->causes ? Count((*process->causes)[cause]) : std::nullopt);
+    row += "\n";
+    std::string& before = rows_[process->index];
+    const bool changed = row != before || process->ended;
+    absl::StrAppend(changed ? &text_ : &unchanged_, SecondsText(sample.t), row);
+    if (process->ended) {
+      rows_.erase(process->index);
+    } else if (changed) {
+      before = std::move(row);
+    }
   }
 }
 

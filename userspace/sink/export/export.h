@@ -3,6 +3,7 @@
 #define COWPROF_SINK_EXPORT_EXPORT_H_
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "model/facts/enum_names.h"
@@ -22,14 +23,17 @@ std::string PprofProfile(const RunModel& model);                             // 
 std::string SpeedscopeJson(const RunModel& model, const std::string& name);  // `name`: of the recording
 std::string FoldedStacks(const RunModel& model);                             // bytes
 
-// A row for each process at each sample.
+// A row for each process at each sample in which its figures changed, and at its last one. Most do not change for hours
+// where workers wait.
 class CsvTable {
  public:
   void Add(const Sample& sample, const RunModel& model);  // `model` already includes it
-  const std::string& text() const { return text_; }
+  std::string text() const { return text_ + unchanged_; }
 
  private:
   std::string text_ = Header();
+  std::string unchanged_;                      // rows of the last sample
+  std::unordered_map<int, std::string> rows_;  // by index, of living processes: the last one, without its time
   static std::string Header();
 };
 

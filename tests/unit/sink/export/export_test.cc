@@ -189,6 +189,34 @@ TEST_CASE("the table has a row for each process and sample, and empty cells for 
     CHECK(std::count(line.begin(), line.end(), ',') == std::count(lines[0].begin(), lines[0].end(), ','));
 }
 
+TEST_CASE("the table has a row where a figure changed, and one at the end of a process and of the recording") {
+  Run run;
+  CsvTable table;
+  const auto add = [&](const Sample& sample) {
+    Append(sample, {}, &run);
+    table.Add(sample, run.model);
+  };
+  add({.t = absl::Seconds(1),
+       .events = {Started(0, -1), Started(1, 0), Started(2, 0)},
+       .processes = {RowWithCopies(0, 0), RowWithCopies(1, 10), RowWithCopies(2, 7)}});
+  for (int t = 2; t < 6; ++t) {
+    add({.t = absl::Seconds(t),
+         .processes = {RowWithCopies(0, 0), RowWithCopies(1, t < 4 ? 10 : 20), RowWithCopies(2, 7)}});
+  }
+  add({.t = absl::Seconds(6),
+       .events = {Exited(2, 0, absl::Seconds(6))},
+       .processes = {RowWithCopies(0, 0), RowWithCopies(1, 20), RowWithCopies(2, 7)}});
+  add({.t = absl::Seconds(7), .processes = {RowWithCopies(0, 0), RowWithCopies(1, 20)}});
+  std::map<std::string, std::vector<std::string>> rows;  // index -> seconds and copies
+  for (const absl::string_view line : absl::StrSplit(table.text(), '\n', absl::SkipEmpty())) {
+    const std::vector<std::string> cells = absl::StrSplit(line, ',');
+    rows[cells[1]].push_back(cells[0] + " " + cells[7]);
+  }
+  CHECK(rows["0"] == std::vector<std::string>{"1.000000 0", "7.000000 0"});
+  CHECK(rows["1"] == std::vector<std::string>{"1.000000 10", "4.000000 20", "7.000000 20"});
+  CHECK(rows["2"] == std::vector<std::string>{"1.000000 7", "6.000000 7"});
+}
+
 struct ReadTrace {
   std::map<uint64_t, std::string> names;            // of tracks
   std::map<uint64_t, std::vector<int64_t>> values;  // of counters, in order
