@@ -59,6 +59,15 @@ bool IsOther(const std::vector<bool>& others, int index) {
   return index >= 0 && (static_cast<size_t>(index) >= others.size() || others[index]);
 }
 
+template <typename Row, typename LeftOut>
+std::vector<Row> Kept(const std::vector<Row>& rows, const LeftOut& left_out) {
+  std::vector<Row> kept;
+  for (const Row& row : rows) {
+    if (!left_out(row)) kept.push_back(row);
+  }
+  return kept;
+}
+
 }  // namespace
 
 FleetRow RowOf(const std::string& path, const Run& run, const Findings& findings, bool complete) {
@@ -146,19 +155,32 @@ std::vector<RanksApart::Rank> RanksApart::Of(const RunModel& model) const {
 }
 
 Sample Without(const std::vector<bool>& others, const Sample& sample) {
-  Sample left = sample;
   const auto other = [&](const auto& row) { return IsOther(others, row.index); };
   // A target that is a rank itself started the others: that, and how it ended, holds for them, too; its memory, its
   // data and its hangs do not.
-  std::erase_if(left.events, [&](const Event& event) {
+  const auto left_out = [&](const Event& event) {
     const bool own = event.Is<StartMethodsSeen>() || event.Is<StartFailed>() || event.Is<LastErrorSeen>() ||
                      event.Is<ForkHazardSeen>() || event.Is<HangsSeen>();
     return other(event) && (event.index > 0 || own);
-  });
-  std::erase_if(left.processes, other);
-  std::erase_if(left.copy_sites, other);
-  std::erase_if(left.growth, other);
-  return left;
+  };
+  // Not a copy of all, of which each rank would throw away most.
+  return {.t = sample.t,
+          .events = Kept(sample.events, left_out),
+          .processes = Kept(sample.processes, other),
+          .limits = sample.limits,
+          .shm = sample.shm,
+          .new_frames = sample.new_frames,
+          .new_copy_sites = sample.new_copy_sites,
+          .copy_sites = Kept(sample.copy_sites, other),
+          .new_growth_sites = sample.new_growth_sites,
+          .growth = Kept(sample.growth, other),
+          .pages = sample.pages,
+          .new_regions = sample.new_regions,
+          .grown_regions = sample.grown_regions,
+          .regions = sample.regions,
+          .heads = sample.heads,
+          .cause_evidence = sample.cause_evidence,
+          .losses = sample.losses};
 }
 
 std::vector<Alert> Without(const std::vector<bool>& others, const std::vector<Alert>& alerts) {

@@ -347,6 +347,22 @@ TEST_CASE("a rank that was recorded apart died if it exited by an error, unless 
   CHECK(deaths(143) == 0);
 }
 
+TEST_CASE("a sample without the processes of other ranks has all else") {
+  for (unsigned seed = 1; seed <= 5; ++seed) {
+    RandomRecording recording(seed);
+    for (int i = 0; i < 30; ++i) {
+      Sample sample = recording.Next();
+      CHECK(Without(std::vector<bool>(100), sample) == sample);
+      const Sample none = Without(std::vector<bool>(100, true), sample);
+      sample.events = none.events;
+      sample.processes.clear();
+      sample.copy_sites.clear();
+      sample.growth.clear();
+      CHECK(none == sample);
+    }
+  }
+}
+
 TEST_CASE("random recordings are ranks of a job, too") {
   std::vector<FleetRow> rows;
   for (unsigned seed = 1; seed <= 20; ++seed) {
