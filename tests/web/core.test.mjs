@@ -2,7 +2,7 @@
 // Does not: test what is visible; the tests in the browser do.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { countsToColumns, makeMapPage } from "./made_map.mjs";
+import { countsToColumns, kBase, makeMapPage } from "./made_map.mjs";
 import { pack } from "./payload.mjs";
 import { loadSource } from "./source.mjs";
 import { makePage } from "./synthetic.mjs";
@@ -183,6 +183,24 @@ test("a map is bounded: what is too large is left out, and counted", async () =>
   const { beyond, cells, parts } = buildModel(await parsePayload(pack(data)), { index: 1, space: 0, started: 0, ended: null, first: 0 });
   assert.deepEqual(beyond, { regions: 1, pages: 2 ** 28 });
   assert.ok(cells > 0 && parts.some((part) => part.kind === "heap"), "the others are drawn");
+});
+
+test("every cause that a recording knows has its own pages on the map; a number beyond them is not known", async () => {
+  const data = makeMapPage();
+  const { parsePayload, kCauseOrder } = await loadSource("data/decode.ts");
+  const { buildModel } = await loadSource("views/map/model.ts");
+  const numbers = [...kCauseOrder.keys(), kCauseOrder.length, 77];
+  data.pages = {
+    t_ms: numbers.map((number) => 20_000 + number),
+    index: numbers.map(() => 1),
+    cause: numbers,
+    first_page: numbers.map((number) => kBase + number),
+    pages: numbers.map(() => 1),
+  };
+  const model = buildModel(await parsePayload(pack(data)), { index: 1, space: 0, started: 0, ended: null, first: 0 });
+  const unknown = kCauseOrder.indexOf("unknown");
+  assert.deepEqual([...model.copies.cause], [...kCauseOrder.keys(), unknown, unknown]);
+  assert.deepEqual(kCauseOrder.slice(9), ["native_refcount", "malloc_reuse"]);
 });
 
 test("a listener that fails does not keep the others from being called", async () => {

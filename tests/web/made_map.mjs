@@ -6,7 +6,19 @@ import { fillTemplate, makePage } from "./synthetic.mjs";
 
 export const kArenaPages = 256;
 export const kBase = 0x7f0000000000 / 4096; // first page of the first arena
-const kCauses = ["refcount", "gc_header", "allocator", "bytecode", "hash", "data", "free", "kernel", "unknown"];
+const kCauses = [
+  "refcount",
+  "gc_header",
+  "allocator",
+  "bytecode",
+  "hash",
+  "data",
+  "free",
+  "kernel",
+  "unknown",
+  "native_refcount",
+  "malloc_reuse",
+];
 const kHeap = 0x55d000000000 / 4096,
   kFile = 0x7fa000000000 / 4096,
   kQuiet = 0x7f8000000000 / 4096;

@@ -92,7 +92,7 @@ function runsOf(page: Page, index: number, batches: Float64Array): Run[] {
     if (!(first >= 0 && pages > 0 && sum + pages <= kMostPages) || batch === undefined || batch > 0xffff) continue;
     sum += pages;
     const cause = causes[i] as number;
-    runs.push({ batch, cause: cause >= 0 && cause < kUnknownCause ? cause : kUnknownCause, first, pages });
+    runs.push({ batch, cause: cause >= 0 && cause < kCauseOrder.length ? cause : kUnknownCause, first, pages });
   }
   return runs.sort((a, b) => a.batch - b.batch);
 }
