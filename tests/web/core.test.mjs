@@ -95,6 +95,34 @@ test("regions at the end of a span are those of processes that live then, or of 
   assert.deepEqual(found(null), [17], "all live");
 });
 
+test("regions gain what came within the span: what was there at its beginning, or at the attach, does not count", async () => {
+  const data = makePage();
+  data.processes[0].was_there = true; // the others were forked: the first at 10 s
+  const look = (t, index, region, own) => ({ t, index, region, own, shared: 0, fresh: 0 });
+  data.region_counts = countsToColumns([
+    look(2, 0, 0, 1000),
+    look(12, 1, 0, 5),
+    look(30, 0, 0, 1010),
+    look(30, 0, 1, 7), // mapped since the look before
+    look(40, 1, 0, 50),
+  ]);
+  const { parsePayload } = await loadSource("data/decode.ts");
+  const { filterOf } = await loadSource("core/filter.ts");
+  const { regionsWithin } = await loadSource("core/regions.ts");
+  const page = await parsePayload(pack(data));
+  const gained = (selection, pinned) => regionsWithin(filterOf(page, { selection, pinned })).map((row) => row.gained);
+  assert.equal(page.processes[1].started, data.processes[1].first);
+  assert.deepEqual(gained(null, 0), [10, 7]);
+  assert.deepEqual(gained([0, 100], 0), [10, 7]);
+  assert.deepEqual(gained([3, 100], 0), [10, 7]);
+  assert.deepEqual(gained(null, 1), [50]);
+  assert.deepEqual(gained([5, 100], 1), [50], "forked within the span");
+  assert.deepEqual(gained([11.5, 100], 1), [45], "before its first look");
+  assert.deepEqual(gained([13, 100], 1), [45]);
+  page.processes[0].wasThere = false; // started by cowprof
+  assert.deepEqual(gained(null, 0), [1010, 7]);
+});
+
 test("a measure that is known nowhere is not drawn as 0, and no limit is off its chart", async () => {
   const data = makePage();
   for (const one of [data.totals, ...data.processes]) one.pss_kib = one.pss_kib.map(() => null);

@@ -27,6 +27,10 @@ Count Whole(double value) {
 Json SecondsOrNull(const std::optional<absl::Duration>& t) {
   return t ? Json(absl::ToDoubleSeconds(*t)) : Json(nullptr);
 }
+// With memory of its own that nobody saw come.
+bool WasThere(const ProcessModel& process, const RunInfo& info) {
+  return process.origin == Origin::kFoundAtAttach || (process.origin == Origin::kTarget && !info.started_target);
+}
 Json IndexOrNull(int index) { return index >= 0 ? Json(index) : Json(nullptr); }
 
 // The number in RunModel::limits of the limit that is reached first.
@@ -261,6 +265,7 @@ void PageSeries::Write(const RunModel& model, const Forecast& forecast, ColumnFi
                          {"name", process.command.empty() ? process.comm : process.command},
                          {"parent", IndexOrNull(process.parent)},
                          {"space", process.space},
+                         {"was_there", WasThere(process, model.info)},
                          {"started", absl::ToDoubleSeconds(process.started)},
                          {"ended", SecondsOrNull(process.ended)},
                          {"first", columns.first},

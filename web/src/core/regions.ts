@@ -1,7 +1,7 @@
 // Owns the rows of memory regions for a selected span: what the sweeps of the page map found by its end.
 // Does not: draw the address space; views/map does.
 import type { Span } from "./column_values";
-import type { Page } from "../data/decode";
+import type { Page, Track } from "../data/decode";
 import type { Filter } from "./filter";
 
 // What processes of different times held has no sum: then it is null.
@@ -41,6 +41,11 @@ export function ofDifferentTimes({ page, holds, span, pinned }: Filter): boolean
   return span === null && pinned === null && page.processes.some((track) => track.ended !== null && holds(track.index));
 }
 
+// Then it had no private memory at the beginning. Of any other that is as its first look found it, if none came before.
+function isBornWithin({ wasThere, started }: Track, [from]: Span): boolean {
+  return !wasThere && (started ?? 0) >= from;
+}
+
 // At the end of a selected span, a process that had ended holds nothing; a pinned one is shown as it was last seen.
 export function regionsWithin(filter: Filter): RegionRow[] {
   const { page, holds, span: selected, pinned } = filter;
@@ -51,13 +56,17 @@ export function regionsWithin(filter: Filter): RegionRow[] {
   const { timesMs, index, region, privatePages, sharedPages, newPages } = page.regionCounts;
   const [times, indices, numbers] = [timesMs.values, index.values, region.values];
   const [privates, shares, news] = [privatePages.values, sharedPages.values, newPages.values];
+  const born = new Set(page.processes.filter((track) => isBornWithin(track, span)).map((track) => track.index));
+  const begins = new Map<number, number>(); // by process: what looks found until then, it held before
   const found = new Map<number, { number: number; before: Found; after: Found }>();
   for (let i = 0; i < times.length && (times[i] ?? Infinity) <= span[1] * 1000; i++) {
-    const number = numbers[i] ?? -1;
-    if (!holds(indices[i] ?? -1) || gone.has(indices[i] ?? -1) || page.regions[number] === undefined) continue;
-    const key = (indices[i] ?? 0) * page.regions.length + number;
+    const [number, process, ms] = [numbers[i] ?? -1, indices[i] ?? -1, times[i] ?? 0];
+    if (!holds(process) || gone.has(process) || page.regions[number] === undefined) continue;
+    const begin = begins.get(process) ?? Math.max(span[0] * 1000, born.has(process) ? -Infinity : ms);
+    begins.set(process, begin);
+    const key = process * page.regions.length + number;
     const after = { privatePages: privates[i] ?? 0, sharedPages: shares[i] ?? 0, newPages: news[i] ?? 0 };
-    const before = (times[i] ?? 0) <= span[0] * 1000 ? after : (found.get(key)?.before ?? kNothing);
+    const before = ms <= begin ? after : (found.get(key)?.before ?? kNothing);
     found.set(key, { number, before, after });
   }
   const rows = new Map<number, Summed>();

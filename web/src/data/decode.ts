@@ -20,6 +20,7 @@ export interface Track {
   name: string;
   parent: number | null;
   space: number | null;
+  wasThere: boolean; // when cowprof attached, with memory of its own
   started: number | null;
   ended: number | null; // seconds
   first: number; // index of the sample at which its columns begin
@@ -178,6 +179,7 @@ function decodeTrack(value: Json, position: number, sampleCount: number, read: R
     name: asText(row["name"]),
     parent: asNumber(row["parent"]),
     space: asNumber(row["space"]),
+    wasThere: row["was_there"] === true,
     started: asNumber(row["started"]),
     ended: asNumber(row["ended"]),
     first: Math.min(Math.max(0, asNumber(row["first"]) ?? 0), sampleCount),

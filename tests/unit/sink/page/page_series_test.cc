@@ -176,6 +176,21 @@ TEST_CASE("page: what is not known yet is not 0 in the sums") {
   CHECK(shown.Read(shown.json["totals"]["workers_private_kib"])[0] == 0);  // there is none
 }
 
+TEST_CASE("page: a process that was there at the attach is told from one that began later, or that cowprof started") {
+  for (const bool started_target : {false, true}) {
+    Shown shown(UINT64_MAX);
+    shown.run.model.info.started_target = started_target;
+    Event found = Started(1, 0);
+    std::get<ProcessStarted>(found.what).origin = Origin::kFoundAtAttach;
+    shown.Add({.events = {Started(0, -1), found, Started(2, 0)},
+               .processes = {RowWithCopies(0, 1), RowWithCopies(1, 1), RowWithCopies(2, 1)}});
+    shown.Write();
+    CHECK(shown.json["processes"][0]["was_there"] == !started_target);
+    CHECK(shown.json["processes"][1]["was_there"] == true);
+    CHECK(shown.json["processes"][2]["was_there"] == false);
+  }
+}
+
 // The report says when it was read; a line over time would stay where it was.
 TEST_CASE("page: PSS is known only in the sample in which it was read, and its sum where all were") {
   Shown shown(UINT64_MAX);
