@@ -162,6 +162,18 @@ test("lines of a span are those between two records of lines, with the times of 
   assert.deepEqual(checkpointsOf({ timesMs: { values: new Float64Array() } }, [1, 2]), [-1, -1]);
 });
 
+test("the page map does not show which code made copies; a program without Python still has native code to draw", async () => {
+  const data = makePage();
+  const { parsePayload } = await loadSource("data/decode.ts");
+  const { seesCode } = await loadSource("core/stacks.ts");
+  const sees = async () => seesCode(await parsePayload(pack(data)));
+  assert.ok(await sees());
+  data.places = data.places.map((place) => ({ ...place, frames: [], line: null }));
+  assert.ok(await sees());
+  data.run.exactness = "page-map";
+  assert.ok(!(await sees()));
+});
+
 test("a process is worded as in the report", async () => {
   const { exitInWords, processLabel } = await loadSource("core/processes.ts");
   assert.equal(processLabel({ label: "worker", pid: 4201 }), "worker 4201");

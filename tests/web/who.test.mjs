@@ -430,6 +430,34 @@ test("no stacks, and nothing at all: a sentence, or no section", async () => {
   await withPage("who-empty", makeEmptyPage(), {}, async (page) => assert.ok(!(await page.locator("#who").isVisible())));
 });
 
+test("by the page map it is not known which code made copies: no graph, no word of lines, but the types", async () => {
+  const data = makePage();
+  Object.assign(data.run, { rung: "page-map", exactness: "page-map" });
+  Object.assign(data.report, { by_line: [], by_native: [] });
+  data.frames = [];
+  data.places = data.places.map((place) => ({ ...place, module: "", symbol: "", frames: [], line: null }));
+  await withPage("who-page-map", data, {}, async (page) => {
+    assert.ok(!(await page.locator(kView).isVisible()));
+    assert.match(await page.textContent("#who > .empty"), /^It is not known which lines made copies: the page map does not show that/);
+    assert.match(await page.textContent("#who > .lead"), /^What was copied in all processes, over the whole recording/);
+    assert.ok(!(await page.$eval("#by-line", (one) => one.checkVisibility())));
+    assert.equal((await rowsOf(page, "by-type")).length, data.report.by_type.length);
+  });
+});
+
+test("the flame graph names the table of lines only where there is one", async () => {
+  const data = makePage();
+  await withPage("who-with-lines", data, {}, async (page) =>
+    assert.match(await page.getAttribute(kView, "aria-label"), /The table of lines has the same as text\.$/),
+  );
+  data.report.by_line = [];
+  data.frames = [];
+  data.places = data.places.map((place) => ({ ...place, frames: [], line: null }));
+  await withPage("who-no-lines", data, {}, async (page) =>
+    assert.match(await page.getAttribute(kView, "aria-label"), /Escape goes back\.$/),
+  );
+});
+
 test("recursion is one box that says how deep; hundreds of different frames scroll", async () => {
   const data = structuredClone(makePage());
   data.places[0].frames = [0, ...new Array(300).fill(3), 4, 5];

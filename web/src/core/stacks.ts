@@ -88,6 +88,11 @@ class Planter {
   }
 }
 
+// The page map shows which pages were copied, but not by which code: then a tree has nothing to tell.
+export function seesCode({ run, places }: Page): boolean {
+  return run.exactness !== "page-map" || places.some((place) => place.frames.length > 0);
+}
+
 export function plantTree(page: Page, levels: Levels): StackTree {
   const planter = new Planter();
   const leaves = page.places.map((place) => {

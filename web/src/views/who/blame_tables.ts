@@ -9,6 +9,7 @@ import { processOf } from "../../core/processes";
 import { formatBytes, formatCount } from "../../core/format";
 import { ofDifferentTimes, regionsOmittedInWords, regionsWithin, type RegionRow } from "../../core/regions";
 import { aggregatePlaces, type BlameRows } from "../../core/aggregate";
+import { seesCode } from "../../core/stacks";
 import { DataTable, makeTitle, type Column } from "../../ui/table";
 
 interface Part extends BlameHeads {
@@ -19,7 +20,7 @@ interface Part extends BlameHeads {
 
 const kParts: Record<keyof BlameRows | "regions", Part> = {
   lines: { id: "by-line", title: "Python lines that ran", name: "line", detail: "function", first: 12 },
-  types: { id: "by-type", title: "Objects that were written", name: "type", detail: "", first: 8 },
+  types: { id: "by-type", title: "Objects on the copied pages", name: "type", detail: "", first: 8 },
   native: { id: "by-native", title: "Native code that wrote", name: "symbol", detail: "module", first: 8 },
   regions: { id: "by-region", title: "Memory regions", name: "region", detail: "start", first: 8, sized: true },
 };
@@ -144,7 +145,7 @@ export class BlameTables {
       const recorded = report[name].length > 0 && !(rows.cut && name === "native");
       const note =
         rows.cut && name !== "native" && rows[name].length >= kProcessRows
-          ? `The ${kProcessRows} largest of ${filter.label}; the graph above has all.`
+          ? `The ${kProcessRows} largest of ${filter.label}${seesCode(filter.page) ? "; the graph above has all" : ""}.`
           : "";
       this.parts[name].show(rows[name], recorded ? `None known of ${what}.` : "", note);
     }

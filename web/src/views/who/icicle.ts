@@ -76,7 +76,8 @@ export class Icicle {
   private name(): void {
     const { shown } = this;
     if (shown === null) return;
-    const summary = `Flame graph of ${this.amount(shown.weights.total)} by Python line. Arrow keys move, Enter zooms in, Escape goes back. The table of lines has the same as text.`;
+    const text = shown.page.report.lines.length > 0 ? " The table of lines has the same as text." : "";
+    const summary = `Flame graph of ${this.amount(shown.weights.total)} by Python line. Arrow keys move, Enter zooms in, Escape goes back.${text}`;
     mark(this.view, { "aria-label": summary, "data-nodes": String(shown.tree.kinds.length) });
     const path: number[] = [];
     for (let node = this.root; node >= 0; node = shown.tree.parents[node] ?? -1) path.unshift(node);

@@ -10,7 +10,7 @@ import { estimateInWords } from "../../core/footnotes";
 import { measureSince } from "../../core/measure";
 import { checkpointsOf, spanBetween, weighPlaces } from "../../core/spans";
 import type { Span } from "../../core/column_values";
-import { plantTree, weighTree, type Levels, type StackTree } from "../../core/stacks";
+import { plantTree, seesCode, weighTree, type Levels, type StackTree } from "../../core/stacks";
 import type { Store } from "../../store";
 import { makeSearchBox, makeSwitch } from "../../ui/table";
 import { followFilter } from "../../ui/follow_filter";
@@ -130,17 +130,19 @@ class Who {
         0;
     const when = whenInWords(filter.span, known);
     this.name(filter, when);
-    this.graph.hidden = weighed.total <= 0;
-    this.empty.textContent = weighed.total > 0 ? "" : this.emptyWords(filter, when);
-    if (weighed.total > 0) this.icicle.show({ page, tree, weights: weighed });
+    const drawn = weighed.total > 0 && seesCode(page);
+    this.graph.hidden = !drawn;
+    this.empty.textContent = drawn ? "" : this.emptyWords(filter, when);
+    if (drawn) this.icicle.show({ page, tree, weights: weighed });
     this.tables.show(filter, weights, known);
     if (this.wanted !== "") this.search(this.wanted);
   }
 
   private name(filter: Filter, when: string): void {
     const { report } = filter.page;
+    const what = seesCode(filter.page) ? "Lines that made copies" : "What was copied";
     const estimated = [...report.lines, ...report.types, ...report.native].some((row) => row.estimated);
-    this.lead.textContent = `Lines that made copies in ${filter.label}, ${when}${estimated && !isWhole(filter) ? "; estimated from samples" : ""}.`;
+    this.lead.textContent = `${what} in ${filter.label}, ${when}${estimated && !isWhole(filter) ? "; estimated from samples" : ""}.`;
     this.unpin.hidden = filter.pinned === null;
     this.unpin.textContent = filter.pinned === null ? "" : `${filter.label} ×`;
     mark(this.unpin, { "aria-label": `Only ${filter.label} is shown. Show all processes.` });
@@ -151,6 +153,8 @@ class Who {
 
   private emptyWords(filter: Filter, when: string): string {
     const { page } = filter;
+    if ((page.report.copies ?? 0) > 0 && !seesCode(page))
+      return "It is not known which lines made copies: the page map does not show that (cowprof doctor says what it takes).";
     if (page.places.length > 0) return `No line is known to have made copies in ${filter.label}, ${when}.`;
     if ((page.report.copies ?? 0) === 0) return "";
     return "No stacks were recorded: the recording was made --without stacks, or cowprof can't see on this host where a copy is made (cowprof doctor says why).";
