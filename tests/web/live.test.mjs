@@ -147,6 +147,9 @@ test("focus, sorting, zoom, pin and what is unfolded survive updates", { skip },
     assert.equal(await page.evaluate(() => document.activeElement.textContent), pid, "the same row has the focus");
     assert.deepEqual(await kept(), before);
     assert.ok(Math.abs((await top()) - read) < 4, "what is being read stays where it is");
+    await page.focus(".compare-button");
+    for (let updates = 0; updates < 2; updates++) amount = await grownBeyond(page, amount);
+    assert.equal(await page.evaluate(() => document.activeElement.className), "compare-button", "put back into a header that was rebuilt");
   });
   assert.deepEqual(noted.errors, []);
 });

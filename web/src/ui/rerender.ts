@@ -6,6 +6,9 @@ import type { Listener, Store } from "../store";
 
 export type Section = (store: Store) => HTMLElement | null;
 
+// Sent from a section that was rebuilt. Who had put an element into it puts it back at once, and the element keeps the focus.
+export const kRebuilt = "rebuilt";
+
 const kFocusable = "button, a, input, select, summary, [tabindex]";
 
 // A store whose listeners last only as long as the section: its successor registers its own.
@@ -27,8 +30,10 @@ function findFocus(from: Element, to: Element): HTMLElement | undefined {
   if (nth < 0 || focused === null) return undefined;
   const place = focused.getAttribute("id") ?? focused.textContent;
   const candidates = all<HTMLElement>(to, kFocusable).filter((one) => one.tagName === focused.tagName);
+  const there = all<HTMLElement>(to, kFocusable)[nth];
+  const isAlike = there?.tagName === focused.tagName && there.className === focused.className; // its text may count something
   // Rows may have moved: the same text means the same row.
-  return candidates.find((one) => (one.getAttribute("id") ?? one.textContent) === place) ?? all<HTMLElement>(to, kFocusable)[nth];
+  return candidates.find((one) => (one.getAttribute("id") ?? one.textContent) === place) ?? (isAlike ? there : undefined);
 }
 
 // Tables and findings come and go, so they are matched by name.
@@ -94,11 +99,13 @@ export function rerendered(makePart: Section): Section {
       listeners = heard;
       const next = make("div", "rerendered", part);
       for (const keep of [keepUnfolded, keepSorting, keepInput]) keep(place, next);
+      const held = place.contains(document.activeElement) ? document.activeElement : null;
       const focused = findFocus(place, next);
       const positions = scrolled(place);
       place.replaceChildren(...next.childNodes);
+      place.dispatchEvent(new Event(kRebuilt, { bubbles: true }));
       all(place, ".scroll, .command").forEach((other, nth) => Object.assign(other, positions[nth])); // only after insertion: elements without layout can't scroll
-      focused?.focus({ preventScroll: true });
+      (held instanceof HTMLElement && place.contains(held) ? held : focused)?.focus({ preventScroll: true });
       for (const listener of listeners) listener(new Set(["pinned", "selection", "range"]));
     };
     let late = false;

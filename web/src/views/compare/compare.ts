@@ -10,6 +10,7 @@ import { make, makeButton, makeSection, mark } from "../../ui/dom";
 import { exactnessInWords, formatBytes, formatSeconds, visibleText } from "../../core/format";
 import { workersInWords } from "../../core/processes";
 import type { Store } from "../../store";
+import { kRebuilt } from "../../ui/rerender";
 import { DataTable, makeSearchBox, makeSwitch, makeTitle, type Column } from "../../ui/table";
 import { makePathName } from "../../ui/path_name";
 
@@ -323,8 +324,6 @@ export function addCompare(store: Store, second: Page | undefined, main: HTMLEle
   };
   main.firstElementChild?.after(compare.section);
   place();
-  store.on((changed) => {
-    if (changed.has("page")) place();
-  });
+  main.addEventListener(kRebuilt, place);
   if (second !== undefined) compare.compareWith({ page: second, name: "the second recording" });
 }
