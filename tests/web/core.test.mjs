@@ -95,6 +95,30 @@ test("regions at the end of a span are those of processes that live then, or of 
   assert.deepEqual(found(null), [17], "all live");
 });
 
+test("what is known of processes that are not listed any more does not enter sums of those that are", async () => {
+  const data = makePage();
+  const [, first] = data.processes;
+  const look = (index, own) => ({ t: 20, index, region: 0, own, shared: 0, fresh: 0 });
+  data.region_counts = countsToColumns([look(1, 10), look(7000, 500)]);
+  data.report.workers = data.report.workers.map((row) => ({ ...row, copy_seconds: 0.5 }));
+  const { parsePayload } = await loadSource("data/decode.ts");
+  const { filterOf } = await loadSource("core/filter.ts");
+  const { regionsWithin } = await loadSource("core/regions.ts");
+  const { taxInWords } = await loadSource("core/footnotes.ts");
+  const page = await parsePayload(pack(data));
+  assert.equal(first.ended, null);
+  assert.deepEqual(
+    regionsWithin(filterOf(page, { selection: [1, 100], pinned: null })).map((row) => row.privatePages),
+    [10],
+  );
+  assert.match(taxInWords(page.report, null), /^1\.5 seconds of CPU went into copying \(.* of the workers' run time\)\.$/);
+  data.report.unlisted = { processes: 40_000, copies: 256, copied_bytes: 2 ** 20, by_cause: {} };
+  data.report.totals.copy_seconds = 90;
+  const { report } = await parsePayload(pack(data));
+  assert.equal(taxInWords(report, null), "90.0 s of CPU went into copying.");
+  assert.match(taxInWords(report, report.workers[0]), /of this process's run time/);
+});
+
 test("regions gain what came within the span: what was there at its beginning, or at the attach, does not count", async () => {
   const data = makePage();
   data.processes[0].was_there = true; // the others were forked: the first at 10 s

@@ -9,12 +9,13 @@ function lifeOf(process: Process, report: Report): number | null {
   return end === null || process.startedAt === null || end <= process.startedAt ? null : end - process.startedAt;
 }
 
-// CPU time spent copying relative to the lifetimes, where both are known, for one process or for the workers.
+// CPU time spent copying relative to the lifetimes, where both are known, for one process or for the workers. Of very many
+// workers only some are listed: then that of all processes.
 export function taxInWords(report: Report, process: Process | null): string {
   const workers = report.workers.filter(isWorker);
   const rows = process !== null ? [process] : workers.length > 0 ? workers : report.workers;
   const known = rows.filter((row) => row.copySeconds !== null && lifeOf(row, report) !== null);
-  if (known.length === 0)
+  if (known.length === 0 || (process === null && report.unlisted !== null))
     return process === null && report.copySeconds !== null ? `${formatSpan(report.copySeconds)} of CPU went into copying.` : "";
   const spent = known.reduce((sum, row) => sum + (row.copySeconds ?? 0), 0);
   const lived = known.reduce((sum, row) => sum + (lifeOf(row, report) ?? 0), 0);

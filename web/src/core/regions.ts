@@ -50,9 +50,8 @@ function isBornWithin({ wasThere, started }: Track, [from]: Span): boolean {
 export function regionsWithin(filter: Filter): RegionRow[] {
   const { page, holds, span: selected, pinned } = filter;
   const span: Span = selected ?? [-Infinity, Infinity];
-  const ended =
-    selected === null || pinned !== null ? [] : page.processes.filter((track) => track.ended !== null && track.ended <= span[1]);
-  const gone = new Set(ended.map((track) => track.index));
+  const lives = (track: Track): boolean => selected === null || pinned !== null || track.ended === null || track.ended > span[1];
+  const living = new Set(page.processes.filter(lives).map((track) => track.index)); // of very many that have ended, not all are known
   const { timesMs, index, region, privatePages, sharedPages, newPages } = page.regionCounts;
   const [times, indices, numbers] = [timesMs.values, index.values, region.values];
   const [privates, shares, news] = [privatePages.values, sharedPages.values, newPages.values];
@@ -61,7 +60,7 @@ export function regionsWithin(filter: Filter): RegionRow[] {
   const found = new Map<number, { number: number; before: Found; after: Found }>();
   for (let i = 0; i < times.length && (times[i] ?? Infinity) <= span[1] * 1000; i++) {
     const [number, process, ms] = [numbers[i] ?? -1, indices[i] ?? -1, times[i] ?? 0];
-    if (!holds(process) || gone.has(process) || page.regions[number] === undefined) continue;
+    if (!holds(process) || !living.has(process) || page.regions[number] === undefined) continue;
     const begin = begins.get(process) ?? Math.max(span[0] * 1000, born.has(process) ? -Infinity : ms);
     begins.set(process, begin);
     const key = process * page.regions.length + number;
