@@ -199,10 +199,12 @@ test("the page map does not show which code made copies; a program without Pytho
 });
 
 test("a process is worded as in the report", async () => {
-  const { exitInWords, processLabel } = await loadSource("core/processes.ts");
+  const { countInWords, exitInWords, processLabel } = await loadSource("core/processes.ts");
   assert.equal(processLabel({ label: "worker", pid: 4201 }), "worker 4201");
   assert.equal(processLabel({ label: "worker 1 of rank 0", pid: 4201 }), "worker 1 of rank 0 (4201)");
   const exit = { kind: "exited", code: 1, signal: "", cause: "", text: "exit 1, KeyError in train.py:7" };
+  assert.equal(countInWords([{ worker: true }, { worker: true }]), "2 workers");
+  assert.equal(countInWords([{ worker: true }, { worker: false }, { worker: true }]), "3 processes", "a rank with workers");
   assert.equal(exitInWords(exit, 3), exit.text);
   assert.equal(exitInWords({ ...exit, text: "" }, 3), "exit 1", "an older report");
 });

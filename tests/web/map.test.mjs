@@ -495,4 +495,10 @@ test("several workers side by side, on one clock, and in the saved picture", asy
     assert.match(download.suggestedFilename(), /^cowprof-map-several-4[45]\.\ds\.png$/);
     await download.saveAs(`${kOut}map-saved-several.png`);
   });
+  const data = makeMapPage();
+  Object.assign(data.processes[1], { role: "rank", worker: false, label: "rank 0" });
+  await withMap("several-ranks", data, {}, async (page) => {
+    const options = await page.$$eval("#map .chooser option", (all) => all.map((option) => option.textContent));
+    assert.equal(options.at(-1), "2 processes side by side");
+  });
 });

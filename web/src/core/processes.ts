@@ -13,6 +13,11 @@ export function isWorker({ worker }: { worker: boolean }): boolean {
   return worker;
 }
 
+// "2 workers", but "2 processes" if one of them is no worker, such as a rank with workers of its own.
+export function countInWords(processes: { worker: boolean }[]): string {
+  return `${formatCount(processes.length)} ${processes.every(isWorker) ? "workers" : "processes"}`;
+}
+
 // "3", or "2 at once, 12 started".
 export function workersInWords({ workerSlots: slots, workers }: Report): string {
   const started = slots?.started ?? workers.filter(isWorker).length;

@@ -14,7 +14,7 @@ import { calm, Replay } from "./replay";
 import type { Change, Store } from "../../store";
 import { colour, onTheme } from "../../ui/theme";
 import { causeColour } from "../../core/causes";
-import { processLabel } from "../../core/processes";
+import { countInWords, processLabel } from "../../core/processes";
 
 const kHeight = 600; // CSS pixels, kept if the pages stay visible
 const kSeveralHeight = 800;
@@ -92,13 +92,13 @@ class PageMap {
     const ranked = page.processes
       .filter((one) => copied(one) > 0)
       .sort((a, b) => Number(a.role === "parent") - Number(b.role === "parent") || copied(b) - copied(a));
-    const workers = ranked
+    const several = ranked
       .filter((one) => one.role !== "parent")
       .slice(0, kMostPanels)
       .sort((a, b) => a.index - b.index);
-    const shown = this.pick(page, ranked, workers);
+    const shown = this.pick(page, ranked, several);
     const drawn = shown.filter((one) => copied(one) > 0);
-    this.fillChooser(page, copied, workers, shown);
+    this.fillChooser(page, copied, several, shown);
     this.empty.textContent =
       drawn.length > 0 ? "" : ranked.length > 0 ? "No copied page of this process was recorded." : whatIsMissing(page);
     this.empty.hidden = drawn.length > 0;
@@ -129,16 +129,16 @@ class PageMap {
     this.maps.replaceChildren(...this.panels.map((panel) => panel.element));
   }
 
-  // The process picked here, else the pinned one, else the worker that copied most.
-  private pick(page: Page, ranked: Track[], workers: Track[]): Track[] {
-    if (this.picked === kSeveral) return workers;
+  // The process picked here, else the pinned one, else the one that copied most, the parent last.
+  private pick(page: Page, ranked: Track[], several: Track[]): Track[] {
+    if (this.picked === kSeveral) return several;
     const of = (index: number | null): Track | undefined =>
       index === null ? undefined : page.processes.find((process) => process.index === index);
     const one = of(this.picked === null ? null : Number(this.picked)) ?? of(this.store.view.pinned) ?? ranked[0] ?? page.processes[0];
     return one === undefined ? [] : [one];
   }
 
-  private fillChooser(page: Page, copied: (process: Track) => number, workers: Track[], shown: Track[]): void {
+  private fillChooser(page: Page, copied: (process: Track) => number, several: Track[], shown: Track[]): void {
     const pageBytes = page.run.pageBytes ?? 4096;
     const partial = isPartial(page);
     const amount = (one: Track): string => {
@@ -148,7 +148,7 @@ class PageMap {
       return `${drawn > 0 || all === 0 ? formatBytes(drawn) : "none"} drawn${all === null ? "" : `, of ${formatBytes(all)} copied`}`;
     };
     const options = page.processes.map((one) => [String(one.index), `${processLabel(one)}: ${amount(one)}`]);
-    if (workers.length > 1) options.push([kSeveral, `${workers.length} workers side by side`]);
+    if (several.length > 1) options.push([kSeveral, `${countInWords(several)} side by side`]);
     if (this.chooser.options.length !== options.length) this.chooser.replaceChildren(...options.map(() => make("option")));
     options.forEach(([value = "", text = ""], i) => Object.assign(this.chooser.options[i] ?? {}, { value, text: visibleText(text) }));
     this.chooser.value = this.picked === kSeveral ? kSeveral : String(shown[0]?.index ?? "");
@@ -263,7 +263,7 @@ class PageMap {
     const { page } = this.store;
     const one = this.panels.length === 1;
     const words = {
-      title: `Pages copied by ${one ? first.name : `${this.panels.length} workers`}`,
+      title: `Pages copied by ${one ? first.name : countInWords(this.panels.map((panel) => panel.model.process))}`,
       subtitle: page.report.command || first.model.process.name,
       clock: `${formatClock(instant.to, 0.1)} of ${formatClock(this.range()[1], 0.1)}`,
       figures: figuresOf(page, this.views(), instant.to, this.selectionUntil(instant)).words.replace(/ by \d+ processes/, ""),
