@@ -45,13 +45,16 @@ void StartProcess(const Event& event, const ProcessStarted& started, RunModel* m
   if (origin == nullptr) return;
   process.python = origin->python;
   process.python_problem = origin->python_problem;
-  ProcessModel* const forker = started.origin == Origin::kForked ? Announced(started.parent, model) : nullptr;
-  if (forker != nullptr) ++forker->forks;
+  if (ProcessModel* const forker = Announced(started.parent, model))
+    ++(started.origin == Origin::kForked ? forker->forks : forker->forks_before_attach);
 }
 
 void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* process) {
   if (process->space != process->index && process->origin == Origin::kForked) {
-    if (ProcessModel* parent = Announced(process->parent, model)) parent->forks -= parent->forks > 0 ? 1 : 0;
+    if (ProcessModel* parent = Announced(process->parent, model)) {
+      parent->forks -= parent->forks > 0 ? 1 : 0;
+      ++parent->forks_for_exec;
+    }
   }
   process->python.clear();
   process->space = process->index;

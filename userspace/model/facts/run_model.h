@@ -90,9 +90,11 @@ struct ProcessModel {
   uint64_t batches_before = 0;  // of these, in earlier epochs
   absl::Duration batch_seen;    // when the last of these was seen to have begun
   bool dealt_in_turn = true;
-  int generation = -1;  // which set of workers of its parent, from 0; -1: it is not a worker
-  bool leads = false;   // it has workers of its own
-  uint64_t forks = 0;   // processes that it forked and that have not called exec
+  int generation = -1;               // which set of workers of its parent, from 0; -1: it is not a worker
+  bool leads = false;                // it has workers of its own
+  uint64_t forks = 0;                // processes that it forked and that have not called exec
+  uint64_t forks_before_attach = 0;  // those of them that were there at the attach, which are not among `forks`
+  uint64_t forks_for_exec = 0;       // that have called exec since; none that it started by vfork, which copies nothing
   absl::Duration started;
   std::optional<absl::Duration> ended;
   std::optional<Exit> exit;

@@ -33,16 +33,21 @@ uint64_t RoundsOf(const Facts& facts) {
                             1);
 }
 
+// What it may copy without anybody being blamed. What others start, as a worker may for each item, shares nothing of it
+// again; nor does vfork. Bytes.
+uint64_t RewrittenBy(const ProcessModel& parent) {
+  return RewrittenAfterForks(parent.forks + parent.forks_before_attach, parent.forks_for_exec);
+}
+
 }  // namespace
 
 Diagnosis ParentUnshare(const Facts& facts) {
   const ProcessModel* parent = facts.model.target();
-  const uint64_t children = SaturatingSubtract(facts.findings.all.processes, uint64_t{1});
   // Without workers nobody knows with whom it shares: it may be a forked worker itself, whose children run commands.
   if (parent == nullptr || !parent->causes || !facts.HasWorkers()) return {};
   const uint64_t copies = parent->counts.copies.value_or(0);
-  if (copies * facts.page_bytes <= RewrittenAfterForks(children) || copies < kNoticeableShare * (copies + facts.copies))
-    return {};
+  const uint64_t rewritten = RewrittenBy(*parent);
+  if (copies * facts.page_bytes <= rewritten || copies < kNoticeableShare * (copies + facts.copies)) return {};
   const uint64_t pickling = CopiedByPickling(facts);
   // That is told with what was pickled.
   if (2 * pickling > copies && !PickledArguments(facts).id.empty()) return {};
@@ -102,7 +107,7 @@ Diagnosis ParentUnshare(const Facts& facts) {
   // Where workers were renewed, the sum is not what the parent held at one time. What it writes after any fork it would
   // write anyway.
   if (!facts.native() && !freed && facts.model.most_living_workers == facts.findings.workers.processes) {
-    const uint64_t least = SaturatingSubtract(diagnosis.bytes, RewrittenAfterForks(children));
+    const uint64_t least = SaturatingSubtract(diagnosis.bytes, rewritten);
     diagnosis.saves = {.low = least, .best = least, .high = diagnosis.bytes};
   }
   return diagnosis;

@@ -184,9 +184,9 @@ bool StillGrows(const Facts& facts) {
   return !forecast.ended && forecast.unbounded_bytes_per_second > 0;
 }
 
-uint64_t RewrittenAfterForks(uint64_t forks) {
-  constexpr uint64_t kRewrittenBytes = 4 << 20;
-  return (2 + forks) * kRewrittenBytes;
+uint64_t RewrittenAfterForks(uint64_t forks, uint64_t for_exec) {
+  constexpr uint64_t kRewrittenBytes = 4 << 20, kUntilExecBytes = 1 << 20;
+  return (2 + forks) * kRewrittenBytes + for_exec * kUntilExecBytes;
 }
 
 // A spawned worker inherited nothing; it copies pages of its libraries when it loads them.

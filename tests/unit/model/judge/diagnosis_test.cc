@@ -33,6 +33,7 @@ Run With(const ByCause& parent, const std::vector<ByCause>& workers) {
     sample.processes.push_back(RowByCause(i + 1, workers[i]));
   }
   Append(sample, &run);
+  run.model.processes[0].forks = workers.size();
   return run;
 }
 Run OneWorker(const ByCause& copies) { return With({}, {copies}); }
@@ -326,6 +327,39 @@ TEST_CASE("diagnosis: each fork of its own costs a worker what it always writes"
   CHECK(HeadlineOf(beside) ==
         "Reading Python objects duplicated 40.0 MiB of the parent's memory in 1 of 4 workers; 100 % of it at work.py:7 "
         "in job (str).");
+}
+
+TEST_CASE("diagnosis: what others start costs the parent nothing, and a program until it calls exec") {
+  constexpr int kPrograms = 40;
+  const auto ids = [](uint64_t copies, int forker, int space) {
+    Run run = With({{Cause::kRefcount, copies}}, {{}});
+    Sample sample = {.t = absl::Seconds(1)};
+    for (int i = 2; i < 2 + kPrograms; ++i) {
+      sample.events.push_back(Started(i, forker));
+      sample.events.back().As<ProcessStarted>()->space = space;
+      sample.events.push_back({.index = i, .what = ProcessExeced{.comm = "ffmpeg", .command = "ffmpeg"}});
+    }
+    Append(sample, &run);
+    return IdsOf(run);
+  };
+  constexpr uint64_t kCopies = 3 * kRewritten + kPrograms * kRewritten / 4;
+  CHECK(ids(3 * kRewritten + 1, 1, 0) == Ids{"parent-unshare"});   // a worker's
+  CHECK(ids(3 * kRewritten + 1, 0, -1) == Ids{"parent-unshare"});  // by vfork
+  CHECK(ids(kCopies, 0, 0) == Ids{"clean"});
+  CHECK(ids(kCopies + 1, 0, 0) == Ids{"parent-unshare"});
+  // Workers that were there at the attach were forked, too.
+  const auto attached = [](uint64_t copies) {
+    Event worker = Started(1, 0);
+    worker.As<ProcessStarted>()->origin = Origin::kFoundAtAttach;
+    worker.As<ProcessStarted>()->space = 0;
+    Run run;
+    Append({.events = {Started(0, -1), worker},
+            .processes = {RowByCause(0, {{Cause::kRefcount, copies}}), RowByCause(1, {})}},
+           &run);
+    return IdsOf(run);
+  };
+  CHECK(attached(3 * kRewritten).empty());
+  CHECK(attached(3 * kRewritten + 1) == Ids{"parent-unshare"});
 }
 
 TEST_CASE("diagnosis: a parent that copies, at the borders") {
