@@ -104,8 +104,9 @@ PagesAtFork PagesAtFirstForks(const RunModel& model) {
   return pages;
 }
 
-// A forked process owned nothing at first. What any other process had before it forked its first worker is not growth:
-// it was reading its data. (Its private memory says nothing: it falls at a fork, and rises as the workers copy.)
+// A forked process owned nothing at first, nor did a program when it was called. What any other process, or a program
+// with workers, had before it forked its first worker is not growth: it was reading its data. (Its private memory says
+// nothing: it falls at a fork, and rises as the workers copy.)
 Figures FiguresOf(const ProcessModel& process, bool victim, const OomScene& scene, const PagesAtFork& at_fork,
                   uint64_t page_bytes) {
   const auto known = scene.processes.find(process.index);
@@ -114,8 +115,8 @@ Figures FiguresOf(const ProcessModel& process, bool victim, const OomScene& scen
   Figures figures;
   figures.private_bytes = Held(victim, before.private_bytes, process.private_bytes.value_or(0), since * page_bytes);
   figures.grown_bytes = figures.private_bytes;
-  if (process.origin == Origin::kForked) return figures;
   const auto forked = at_fork.find(process.index);
+  if (process.origin == Origin::kForked && (!process.execed || forked == at_fork.end())) return figures;
   const Count first = forked != at_fork.end() ? Count(forked->second) : process.first_anon_pages;
   const uint64_t anon_pages = Held(victim, before.anon_pages, process.proc.anon_pages.value_or(0), since);
   figures.grown_bytes =

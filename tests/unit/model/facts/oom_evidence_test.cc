@@ -103,6 +103,43 @@ TEST_CASE("all that are killed at once get the same figures; the target has grow
   }
 }
 
+// Below a shell or a launcher.
+TEST_CASE("a program that was started by fork and exec has grown since its first worker; without workers, by all") {
+  const auto row = [](int index, uint64_t anon_pages, uint64_t copies) {
+    ProcessSample one = RowWithCopies(index, copies);
+    one.proc.anon_pages = anon_pages;
+    return one;
+  };
+  const OomVictim chosen = {LimitSample{LimitKind::kCgroupV2, "/job", 1 << 30, 1 << 30}};
+  const Event execed = {.index = 1, .what = ProcessExeced{.comm = "python3", .command = "python3 train.py"}};
+  Event worker = Started(2, 1);
+  worker.t = absl::Seconds(2.5);
+  worker.As<ProcessStarted>()->space = 1;
+  RunModel model;
+  Append({.t = absl::Seconds(1),
+          .events = {Started(0, -1, "bash train.sh"), Started(1, 0)},
+          .processes = {row(0, 100, 0), row(1, 100, 20)}},
+         &model);
+  Append({.t = absl::Seconds(2), .events = {execed}, .processes = {row(1, 50'000, 20)}}, &model);
+  RunModel alone = model;
+  Append({.t = absl::Seconds(3), .events = {worker}, .processes = {row(1, 50'000, 20), row(2, 50'000, 10)}}, &model);
+  Append({.t = absl::Seconds(4),
+          .events = {{.t = absl::Seconds(4), .index = 2, .what = chosen}},
+          .processes = {row(1, 50'100, 20), row(2, 50'000, 40'000)}},
+         &model);
+  REQUIRE(model.processes[1].private_bytes > 40'000 * 4096);  // its own again, since its worker copied it
+  REQUIRE(model.processes[2].oom);
+  CHECK(model.processes[2].oom->top_contributor == 2);
+  CHECK(model.processes[2].oom->top_contributor_bytes == 40'000 * 4096);
+  Append({.t = absl::Seconds(3),
+          .events = {{.t = absl::Seconds(3), .index = 1, .what = chosen}},
+          .processes = {row(1, 50'000, 20)}},
+         &alone);
+  REQUIRE(alone.processes[1].oom);
+  CHECK(alone.processes[1].oom->top_contributor == 1);
+  CHECK(alone.processes[1].oom->top_contributor_bytes == 50'000 * 4096);
+}
+
 // Ranks that a launcher started, each with workers of its own: what a rank shares with them is in memory once per rank.
 TEST_CASE("what processes share counts once for each address space") {
   RunModel model;
