@@ -13,11 +13,19 @@ constexpr uint64_t kLeastPages = 1024;
 // Without a sweep: new memory that raised no exception, as by mlock(2), also raises RssAnon, by any amount.
 constexpr double kAbout = 0.8, kAtMost = 1.1;
 
+// Whether it was compared with the pages of the process's parent.
+bool IsCompared(const SweepFigures& sweep) { return sweep.diverged_pages + sweep.same_pages + sweep.new_pages > 0; }
+
+// Otherwise a sweep says nothing of a process that may have copied what its children shared, nor by single regions.
+bool Tells(const SweepFigures& sweep, const ProcessModel& process) {
+  return IsCompared(sweep) || (sweep.full && process.forks + process.forks_before_attach == 0);
+}
+
 // Copies that can't be of memory which the process shared. `fresh`: pages that it got otherwise.
-uint64_t FoundBy(const SweepFigures& sweep, const ProcessModel& process, uint64_t copies, uint64_t fresh) {
-  if (sweep.diverged_pages + sweep.same_pages + sweep.new_pages > 0)
+uint64_t FoundBy(const SweepFigures& sweep, uint64_t copies, uint64_t fresh) {
+  if (IsCompared(sweep))
     return std::min(SaturatingSubtract(copies, sweep.diverged_pages), SaturatingSubtract(sweep.new_pages, fresh));
-  return sweep.full && sweep.shared_pages == 0 && process.forks == 0 ? copies : 0;
+  return sweep.shared_pages == 0 ? copies : 0;
 }
 
 // Copies by writes, of a program or a system call. 0: causes are not known.
@@ -37,8 +45,8 @@ void CopiesOfFiles::Append(const ProcessSample& row, const ProcessModel& process
   const uint64_t fresh = SaturatingAdd(*counts.zero_fills(), counts.file_copies.value_or(0));
   now_.copies = *counts.copies;
   now_.risen = SaturatingSubtract(process.anonymous_pages(), SaturatingAdd(inherited_pages, fresh));
-  if (row.sweep) {
-    const uint64_t found = std::min({now_.copies, now_.risen, FoundBy(*row.sweep, process, now_.copies, fresh)});
+  if (row.sweep && Tells(*row.sweep, process)) {
+    const uint64_t found = std::min({now_.copies, now_.risen, FoundBy(*row.sweep, now_.copies, fresh)});
     now_.pages = has_sweep_ ? std::max(swept_.pages, found) : found;
     has_sweep_ = true;
     swept_ = now_;

@@ -19,8 +19,8 @@ struct ProcessModel;
 // file.
 class CopiesOfFiles {
  public:
-  // `process` already has the counts and /proc figures of the row. Without a sweep in it RssAnon has to have risen,
-  // since the last one, by about as many pages as were copied, and no more count than were written to: reading
+  // `process` already has the counts and /proc figures of the row. Without a sweep that tells, RssAnon has to have
+  // risen, since the last one, by about as many pages as were copied, and no more count than were written to: reading
   // inherited objects beside new memory without exceptions is not taken for it. `inherited_pages`: anonymous ones, at
   // its fork or at the attach.
   void Append(const ProcessSample& row, const ProcessModel& process, uint64_t inherited_pages);
@@ -31,7 +31,7 @@ class CopiesOfFiles {
   struct Figures {
     uint64_t pages = 0, copies = 0, risen = 0;  // risen: RssAnon, beyond what was inherited and what is new
   };
-  Figures swept_, now_;  // at the last sweep
+  Figures swept_, now_;  // at the last sweep that told
   bool has_sweep_ = false;
 };
 

@@ -120,7 +120,7 @@ Figures FiguresOf(const ProcessModel& process, bool victim, const OomScene& scen
   const Count first = forked != at_fork.end() ? Count(forked->second) : process.first_anon_pages;
   const uint64_t anon_pages = Held(victim, before.anon_pages, process.proc.anon_pages.value_or(0), since);
   figures.grown_bytes =
-      (process.inherited_copies() + SaturatingSubtract(anon_pages, first.value_or(anon_pages))) * page_bytes;
+      (process.shared_copies() + SaturatingSubtract(anon_pages, first.value_or(anon_pages))) * page_bytes;
   return figures;
 }
 

@@ -45,8 +45,10 @@ void StartProcess(const Event& event, const ProcessStarted& started, RunModel* m
   if (origin == nullptr) return;
   process.python = origin->python;
   process.python_problem = origin->python_problem;
-  if (ProcessModel* const forker = Announced(started.parent, model))
-    ++(started.origin == Origin::kForked ? forker->forks : forker->forks_before_attach);
+  ProcessModel* const forker = Announced(started.parent, model);
+  if (forker == nullptr) return;
+  ++(started.origin == Origin::kForked ? forker->forks : forker->forks_before_attach);
+  if (!forker->at_first_fork) forker->at_first_fork = {forker->counts.copies.value_or(0), forker->copies_of_files};
 }
 
 void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* process) {
@@ -54,6 +56,7 @@ void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* pro
     if (ProcessModel* parent = Announced(process->parent, model)) {
       parent->forks -= parent->forks > 0 ? 1 : 0;
       ++parent->forks_for_exec;
+      if (parent->forks + parent->forks_before_attach == 0) parent->at_first_fork.reset();
     }
   }
   process->python.clear();
@@ -75,6 +78,7 @@ void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* pro
   // A new address space: nothing inherited, everything its own.
   model->private_memory[process->index].Exec(process->counts.copies.value_or(0));
   process->first_anon_pages = process->first_swap_pages = 0;
+  process->at_first_fork.reset();
   process->rollup.reset();
   process->sweep.reset();
   process->pss_bytes.reset();

@@ -70,6 +70,11 @@ struct DescriptorRise {
   uint64_t descriptors() const { return std::max(before, since); }
 };
 
+// Copies of a process until some moment.
+struct CopiesSoFar {
+  uint64_t copies = 0, of_files = 0;  // of_files: of these, at least so many
+};
+
 // One process, now (or at its end).
 struct ProcessModel {
   int index = 0;
@@ -106,6 +111,9 @@ struct ProcessModel {
   uint64_t gup_copies = 0;       // see ProcessSample
   Count mappings;                // the same
   uint64_t copies_of_files = 0;  // of its copies, at least so many: see CopiesOfFiles
+  // At the sample before it forked the first of `forks`; nothing, if it had children at the attach. Absent: no fork
+  // yet, or none since its exec.
+  std::optional<CopiesSoFar> at_first_fork;
   std::optional<CauseCounts> causes;
   absl::btree_map<int, CopySiteCount> copy_sites;  // by copy site
   std::map<int, GrowthModel> growth;               // by growth site; empty: not sampled
@@ -151,6 +159,14 @@ struct ProcessModel {
 
   // Its copies of memory that it inherited: those of pages of files are new memory, and raise RssAnon.
   uint64_t inherited_copies() const { return SaturatingSubtract(counts.copies.value_or(0), copies_of_files); }
+  // Until then nobody shared its memory. 0: it inherited it, or has not forked.
+  CopiesSoFar before_sharing() const { return space == index ? at_first_fork.value_or(CopiesSoFar{}) : CopiesSoFar{}; }
+  // Its copies of memory that it shared, be it with its children only.
+  uint64_t shared_copies() const {
+    const CopiesSoFar before = before_sharing();
+    return SaturatingSubtract(SaturatingSubtract(counts.copies.value_or(0), before.copies),
+                              SaturatingSubtract(copies_of_files, before.of_files));
+  }
   // Anonymous memory in RAM and in swap: now, and when it was first seen. What comes back from swap is not new. Pages.
   uint64_t anonymous_pages() const { return SaturatingAdd(proc.anon_pages.value_or(0), proc.swap_pages.value_or(0)); }
   uint64_t first_anonymous_pages() const { return SaturatingAdd(first_anon_pages.value_or(0), first_swap_pages); }

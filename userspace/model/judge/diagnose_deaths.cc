@@ -168,8 +168,8 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const Facts& facts) 
   const ProcessModel& top_contributor = *found;
   // Not against its new pages: most of these may have been given back since.
   const uint64_t half = kill.top_contributor_bytes / model.info.page_bytes / 2;
-  const bool copied = top_contributor.inherited_copies() > half;
-  if (top_contributor.copies_of_files > half) {
+  const bool copied = top_contributor.shared_copies() > half;
+  if (SaturatingSubtract(top_contributor.copies_of_files, top_contributor.before_sharing().of_files) > half) {
     advice.push_back(
         "Most of the growth is pages of files that it maps privately and writes to. Where no write is meant, map the "
         "file for reading (mode=\"r\").");

@@ -45,7 +45,7 @@ Diagnosis ParentUnshare(const Facts& facts) {
   const ProcessModel* parent = facts.model.target();
   // Without workers nobody knows with whom it shares: it may be a forked worker itself, whose children run commands.
   if (parent == nullptr || !parent->causes || !facts.HasWorkers()) return {};
-  const uint64_t copies = parent->counts.copies.value_or(0);
+  const uint64_t copies = parent->shared_copies(), all_copies = parent->counts.copies.value_or(0);
   const uint64_t rewritten = RewrittenBy(*parent);
   if (copies * facts.page_bytes <= rewritten || copies < kNoticeableShare * (copies + facts.copies)) return {};
   const uint64_t pickling = CopiedByPickling(facts);
@@ -56,8 +56,12 @@ Diagnosis ParentUnshare(const Facts& facts) {
   Diagnosis diagnosis = {
       .id = "parent-unshare", .confidence = 0.9, .bytes = copies * facts.page_bytes / rounds, .pids = {parent->id.pid}};
   const BlameTables tables = TablesOf(facts.model, {.index = 0});
+  // What it copied before it forked, or of files, may be all that a line copied.
+  const auto is_notable = [&](double share) {
+    return share * all_copies - (all_copies - copies) >= kNoticeableLine * copies;
+  };
   std::string line;
-  if (!tables.by_line.empty() && !tables.by_line[0].frame.file.empty() && tables.by_line[0].share >= kNoticeableLine) {
+  if (!tables.by_line.empty() && !tables.by_line[0].frame.file.empty() && is_notable(tables.by_line[0].share)) {
     const BlameRow& first = tables.by_line[0];
     const Culprit culprit = {.frame = first.frame, .via = first.via, .type = "", .share = first.share};
     line = absl::StrCat("; ", CulpritText(culprit, tables.blame.estimated, "at"));
@@ -65,7 +69,7 @@ Diagnosis ParentUnshare(const Facts& facts) {
   } else if (facts.native()) {
     const std::optional<NativeCode> code =
         NativeCodeOf(facts.model, tables.blame, [](const CopySite&) { return true; });
-    if (code) line = absl::StrCat("; ", NativeCodeText(*code, tables.blame.estimated));
+    if (code && is_notable(code->share)) line = absl::StrCat("; ", NativeCodeText(*code, tables.blame.estimated));
   }
   const auto mostly = [&](Cause cause) { return 2 * (*parent->causes)[static_cast<int>(cause)] >= copies; };
   const bool freed = mostly(Cause::kFree), collected = mostly(Cause::kGcHeader);

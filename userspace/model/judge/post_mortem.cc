@@ -41,7 +41,7 @@ std::string FormatOom(const LimitSample& limit) {
 // files are new memory.
 std::vector<std::string> ProcessLines(const ProcessModel& top_contributor, uint64_t grown_bytes,
                                       const RunModel& model) {
-  const uint64_t copies = top_contributor.inherited_copies(),
+  const uint64_t copies = top_contributor.shared_copies(),
                  fresh = top_contributor.counts.zero_fills().value_or(0) + top_contributor.copies_of_files;
   std::vector<std::string> lines = {absl::StrCat(
       NameOf(top_contributor, model), " has copied ", HumanBytes(copies * model.info.page_bytes),

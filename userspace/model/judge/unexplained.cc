@@ -61,15 +61,23 @@ std::string CausesText(const CauseCounts& causes) {
   return absl::StrJoin(parts, ", ", [](std::string* out, const auto& part) { out->append(part.second); });
 }
 
+// What a process copied while nobody shared its memory is not told, unless most of it was pages of files. The target
+// may be somebody's worker.
+uint64_t CopiesToTell(const ProcessModel& process) {
+  const uint64_t copies = process.counts.copies.value_or(0);
+  const bool forked = process.index > 0 && process.at_first_fork;
+  return forked && 2 * process.copies_of_files < copies ? process.shared_copies() : copies;
+}
+
 // Returns the process that copied most of those that copied more than noise; nullptr: none did. A parent of workers has
 // diagnoses of its own.
 const ProcessModel* MostCopied(const Facts& facts) {
   const ProcessModel* most = nullptr;
   for (const ProcessModel& process : facts.model.processes) {
-    const uint64_t copies = process.counts.copies.value_or(0);
+    const uint64_t copies = CopiesToTell(process);
     if (copies * facts.page_bytes <= NoiseWithForks(process, facts.page_bytes)) continue;
     if (process.role == Role::kParent && facts.HasWorkers()) continue;
-    if (most == nullptr || copies > *most->counts.copies) most = &process;
+    if (most == nullptr || copies > CopiesToTell(*most)) most = &process;
   }
   return most;
 }
@@ -145,14 +153,16 @@ std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
                         " wrote to private mappings of files (", kPrivateMaps, "): ", facts.Bytes(most.copies_of_files),
                         " of their pages became its own memory.");
   }
-  const std::string what =
-      absl::StrCat(" copied ", facts.Bytes(*most.counts.copies), " of memory that it shares with ");
+  const uint64_t told = CopiesToTell(most), untold = *most.counts.copies - told;
+  const std::string what = absl::StrCat(" copied ", facts.Bytes(told), " of memory that it shares with ");
   if (most.role == Role::kParent) {
     return absl::StrCat("No worker was forked, but the target itself", what,
                         "another process. If it is a worker, attach to its parent.");
   }
-  const std::string why =
-      WhyText(most, most.causes.value_or(CauseCounts{}), TablesOf(facts.model, {.index = most.index}), facts.model);
+  const std::string why = untold > kNoticeableShare * told  // causes and lines are of all
+                              ? WhyUnknown(most)
+                              : WhyText(most, most.causes.value_or(CauseCounts{}),
+                                        TablesOf(facts.model, {.index = most.index}), facts.model);
   if (most.execed && most.origin == Origin::kForked && most.forks == 0) {
     return absl::StrCat("The ", NameOf(most), " (", Printable(most.comm), ") copied ", facts.Bytes(*most.counts.copies),
                         " of inherited memory before it called exec, which gave that back", why);

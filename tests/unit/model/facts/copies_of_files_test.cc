@@ -104,6 +104,32 @@ TEST_CASE("what was copied since the last sweep counts by RssAnon alone, until t
   CHECK(copies.pages() == 15'000);
 }
 
+TEST_CASE("a sweep that can't tell keeps what RssAnon told: of a process with children, or of some regions") {
+  Worker trainer{.copies = 0, .zero_fills = 0, .anonymous = kInherited, .sweep = {.full = true}};
+  CopiesOfFiles copies;
+  uint64_t forks = 0, before_attach = 0;
+  const auto append = [&](uint64_t pages_of_file) {
+    trainer.copies += pages_of_file;
+    trainer.written += pages_of_file;
+    trainer.anonymous += pages_of_file;
+    ProcessModel process = trainer.process();
+    process.forks = forks;
+    process.forks_before_attach = before_attach;
+    Append(process, &trainer.sweep, &copies);
+    return copies.pages();
+  };
+  CHECK(append(10'000) == 10'000);
+  SECTION("it has forked") { forks = 1; }
+  SECTION("its children were there at the attach") { before_attach = 1; }
+  SECTION("some regions") { trainer.sweep.full = false; }
+  trainer.sweep.shared_pages = 14'000;
+  CHECK(append(5'000) == 15'000);
+  trainer.copies += 20'000;  // of what it shares
+  trainer.written += 20'000;
+  CHECK(append(0) == 15'000);
+  CHECK(append(2'000) == 15'000);
+}
+
 TEST_CASE("a first sweep corrects what RssAnon alone told") {
   Worker worker;
   CopiesOfFiles copies;

@@ -120,12 +120,14 @@ TEST_CASE("a program that was started by fork and exec has grown since its first
           .events = {Started(0, -1, "bash train.sh"), Started(1, 0)},
           .processes = {row(0, 100, 0), row(1, 100, 20)}},
          &model);
-  Append({.t = absl::Seconds(2), .events = {execed}, .processes = {row(1, 50'000, 20)}}, &model);
+  // Before it forks it writes to pages of files.
+  Append({.t = absl::Seconds(2), .events = {execed}, .processes = {row(1, 50'000, 45'000)}}, &model);
   RunModel alone = model;
-  Append({.t = absl::Seconds(3), .events = {worker}, .processes = {row(1, 50'000, 20), row(2, 50'000, 10)}}, &model);
+  Append({.t = absl::Seconds(3), .events = {worker}, .processes = {row(1, 50'000, 45'000), row(2, 50'000, 10)}},
+         &model);
   Append({.t = absl::Seconds(4),
           .events = {{.t = absl::Seconds(4), .index = 2, .what = chosen}},
-          .processes = {row(1, 50'100, 20), row(2, 50'000, 40'000)}},
+          .processes = {row(1, 50'100, 45'000), row(2, 50'000, 40'000)}},
          &model);
   REQUIRE(model.processes[1].private_bytes > 40'000 * 4096);  // its own again, since its worker copied it
   REQUIRE(model.processes[2].oom);
@@ -133,7 +135,7 @@ TEST_CASE("a program that was started by fork and exec has grown since its first
   CHECK(model.processes[2].oom->top_contributor_bytes == 40'000 * 4096);
   Append({.t = absl::Seconds(3),
           .events = {{.t = absl::Seconds(3), .index = 1, .what = chosen}},
-          .processes = {row(1, 50'000, 20)}},
+          .processes = {row(1, 50'000, 45'000)}},
          &alone);
   REQUIRE(alone.processes[1].oom);
   CHECK(alone.processes[1].oom->top_contributor == 1);

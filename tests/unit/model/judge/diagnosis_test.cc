@@ -382,6 +382,36 @@ TEST_CASE("diagnosis: a parent that copies, at the borders") {
   CHECK(!Find(renewed, "parent-unshare").saves);
 }
 
+TEST_CASE("diagnosis: what a parent copied before it forked, or of files, its workers have never shared") {
+  constexpr uint64_t kBefore = 500'000;
+  const auto of = [&](uint64_t read, uint64_t of_files = 0) {
+    Event command = Started(1, 0), worker = Started(2, 0);
+    for (Event* event : {&command, &worker}) event->As<ProcessStarted>()->space = 0;
+    const Event execed = {.index = 1, .what = ProcessExeced{.comm = "git", .command = "git"}};
+    const ByCause before = {{Cause::kData, kBefore}}, after = {{Cause::kData, kBefore}, {Cause::kRefcount, read}};
+    Run run;
+    Append({.events = {Started(0, -1)}, .processes = {RowByCause(0, {})}}, &run);
+    Append({.t = absl::Seconds(1), .events = {command, execed}, .processes = {RowByCause(0, before)}}, &run);
+    Append({.t = absl::Seconds(2), .events = {worker}, .processes = {RowByCause(0, before), RowByCause(2, {})}}, &run);
+    Append({.t = absl::Seconds(3), .processes = {RowByCause(0, after), RowByCause(2, {})}}, &run);
+    run.model.frames = {{.file = "/app/load.py", .function = "load", .line = 3},
+                        {.file = "/app/train.py", .function = "read", .line = 7}};
+    run.model.copy_sites = {{.cause = Cause::kData, .frames = {0}}, {.cause = Cause::kRefcount, .frames = {1}}};
+    run.model.processes[0].copy_sites[0] = {0, 0, kBefore, kBefore, kBefore};
+    run.model.processes[0].copy_sites[1] = {0, 1, read, read, read};
+    run.model.processes[0].copies_of_files = of_files;
+    return run;
+  };
+  CHECK(IdsOf(of(0)) == Ids{"clean"});
+  CHECK(IdsOf(of(25'600, 25'600)) == Ids{"clean"});
+  CHECK(Find(of(25'600), "parent-unshare").summary ==
+        "The parent itself duplicated 100.0 MiB: it keeps reading objects that its worker still shares, which writes "
+        "their reference counts.");
+  CHECK(absl::StartsWith(Find(of(25'600, 5'600), "parent-unshare").summary, "The parent itself duplicated 78.1 MiB"));
+  // Most of it was read.
+  CHECK(absl::StrContains(Find(of(1'000'000), "parent-unshare").summary, " of it at train.py:7 in read"));
+}
+
 TEST_CASE("diagnosis: of a parent whose collector copies, the advice is against that") {
   Run run = With({{Cause::kGcHeader, 25'600}}, {{}});
   const Diagnosis found = Find(run, "parent-unshare");

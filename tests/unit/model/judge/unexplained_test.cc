@@ -154,6 +154,23 @@ TEST_CASE("unexplained: what a process rewrites after each of its forks is not t
   CHECK(!absl::StrContains(HeadlineOf(run), "100.0 MiB"));
 }
 
+TEST_CASE("unexplained: what a program copied before it forked, nobody shared") {
+  Run run = Recorded({}, {{Cause::kData, kCopies}});
+  ProcessModel& trainer = run.model.processes[1];
+  trainer.role = Role::kRank;
+  trainer.comm = "python3";
+  trainer.execed = trainer.leads = true;
+  trainer.forks = 2;
+  trainer.at_first_fork = {.copies = kCopies - 10'000};
+  CHECK(absl::StrContains(HeadlineOf(run),
+                          " (python3) copied 39.1 MiB of memory that it shares with others; the reason is unknown."));
+  trainer.at_first_fork->copies += 3'000;
+  CHECK(!absl::StrContains(HeadlineOf(run), "shares with others"));
+  // Unless it was of files.
+  trainer.copies_of_files = kCopies;
+  CHECK(absl::StrContains(HeadlineOf(run), " (python3) wrote to private mappings of files "));
+}
+
 TEST_CASE("unexplained: a spawned worker copies pages of its libraries") {
   Run run = Recorded({}, {{Cause::kData, kCopies}});
   run.model.processes[1].duty.start = StartMethod::kSpawn;
