@@ -163,13 +163,16 @@ std::optional<PoolEstimate> WorkingSetEstimator::Estimate(int record) const {
   absl::flat_hash_map<int, double> pages_of;  // by worker
   double most = 0;
   for (const auto& [key, chunk] : chunks_) most = std::max(most, pages_of[key.second] += std::popcount(chunk.bits));
-  const int workers = static_cast<int>(
-      std::count_if(pages_of.begin(), pages_of.end(), [&](const auto& one) { return one.second >= kIdle * most; }));
+  absl::flat_hash_set<int> idle;
+  for (const auto& [worker, pages] : pages_of) {
+    if (pages < kIdle * most) idle.insert(worker);
+  }
+  const int workers = static_cast<int>(pages_of.size() - idle.size());
   std::vector<uint64_t> bits;  // of the rows, one after another
   bits.reserve(chunks_.size());
   std::vector<CopiedChunk> rows;
   for (const auto& [key, chunk] : chunks_) {
-    if (pages_of[key.second] < kIdle * most) continue;
+    if (!idle.empty() && idle.contains(key.second)) continue;
     if (rows.empty() || rows.back().chunk != key.first)
       rows.push_back({.chunk = key.first, .first_record = chunk.first_record, .last_record = chunk.last_record});
     CopiedChunk& row = rows.back();
