@@ -1,5 +1,6 @@
 // One readdir() a scan tells who is new: proc_pid_readdir() of the kernel gives the inode with the pid, so that a
-// reused pid shows without a system call a process.
+// reused pid shows without a system call a process. Where memory is short the kernel drops inodes, and gives a process
+// that lives another one: then its start time decides.
 #include "watch/process_scan.h"
 
 #include <sys/stat.h>
@@ -59,13 +60,20 @@ void ProcessScan::List(absl::Duration now) {
     pid_t pid = 0;
     if (found->d_name[0] < '1' || found->d_name[0] > '9' || !absl::SimpleAtoi(found->d_name, &pid)) continue;
     Entry& entry = entries_[pid];
-    if (entry.inode != found->d_ino) {
-      entry = {.inode = found->d_ino, .first = now, .next_look = now + absl::Milliseconds(1)};
+    if (entry.inode != found->d_ino && (entry.start_ns == 0 || entry.start_ns != StartOf(pid))) {
+      entry = {.first = now, .next_look = now + absl::Milliseconds(1)};
       if (scans_ > 1) settings_.avoid.erase(pid);
+      if (settings_.avoid.contains(pid)) entry.start_ns = StartOf(pid);
     }
+    entry.inode = found->d_ino;
     entry.scan = scans_;
   }
   absl::erase_if(entries_, [&](const auto& entry) { return entry.second.scan != scans_; });
+}
+
+uint64_t ProcessScan::StartOf(pid_t pid) const {
+  const absl::StatusOr<ProcStat> stat = proc_.ReadStat(pid);
+  return stat.ok() ? stat->start_ns() : 0;
 }
 
 // Whether an ancestor is a root already: then it does not matter what this process is.
@@ -117,6 +125,7 @@ void ProcessScan::Look(pid_t pid, absl::Duration now, Entry* entry) {
   if (!stat.ok() || stat->state == 'Z' || stat->is_exiting() || ::stat(proc_.PathOf(pid, "").c_str(), &owner) != 0)
     return;
   process.id = {pid, stat->start_ns()};
+  if (entry->start_ns == 0) entry->start_ns = process.id.start_ns;
   if (ancestors_.contains(process.id)) process.matches = false;
   process.parent = stat->parent;
   process.user = owner.st_uid;

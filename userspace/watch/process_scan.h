@@ -39,13 +39,15 @@ class ProcessScan {
 
  private:
   struct Entry {
-    uint64_t inode = 0;  // of /proc/PID: a process that takes the pid has another
-    uint64_t scan = 0;   // the last that saw it
+    uint64_t inode = 0;     // of /proc/PID: a process that takes the pid has another
+    uint64_t start_ns = 0;  // of the process; 0: not known, and nothing is lost if it is taken for another
+    uint64_t scan = 0;      // the last that saw it
     absl::Duration first, next_look;
     int looks_at_frames = 0;
     std::optional<SeenProcess> seen;  // absent: nothing that matters here
   };
   void List(absl::Duration now);
+  uint64_t StartOf(pid_t pid) const;  // 0: not known
   void Look(pid_t pid, absl::Duration now, Entry* entry);
   void LookAtPython(pid_t pid, Entry* entry, SeenProcess* process);
   bool BelowRoot(const SeenProcess& process) const;
