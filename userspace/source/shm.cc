@@ -1,5 +1,5 @@
-// A step is one entry of the folder, one read of a maps file, or one descriptor, so that a hundred thousand of any of
-// them do not delay a tick.
+// A step is one entry of the folder, one thread, one read of a maps file, or one descriptor, so that a hundred thousand
+// of any of them do not delay a tick.
 #include "source/shm.h"
 
 #include <dirent.h>
@@ -29,6 +29,7 @@
 #include "posix/fd.h"
 #include "posix/open_in_root.h"
 #include "source/namespaces.h"
+#include "source/wait_state.h"
 
 namespace cowprof {
 namespace {
@@ -87,7 +88,8 @@ struct ShmLook::State {
   size_t next_pid = 0;
   // State of the current process.
   enum class Part { kBegin, kMaps, kDescriptors } part = Part::kBegin;
-  bool has_memory = false, refused = false;
+  bool has_memory = false, refused = false, hangs = false;
+  LockCheck locks;
   Fd maps;
   std::string text;  // incomplete last line of maps
   Directory descriptors{nullptr, closedir};
@@ -185,10 +187,15 @@ void ShmLook::State::AddMapping(pid_t pid, const Mapping& mapping) {
   segment->bytes = known ? info.stx_blocks * 512 : segment->length_bytes;
 }
 
+// A stranger's lock must not stop the caller for good. The maps of the first processes are read elsewhere, too.
 void ShmLook::State::Begin(pid_t pid) {
-  has_memory = refused = false;
+  const bool stranger = next_pid >= plan.first.size();
+  const LockCheck::Result lock = stranger ? locks.Step(proc, pid) : LockCheck::Result::kFree;
+  if (lock == LockCheck::Result::kAgain) pids.push_back(pids[next_pid++]);
+  if (lock == LockCheck::Result::kAgain || lock == LockCheck::Result::kUnfinished) return;
+  has_memory = hangs = lock == LockCheck::Result::kHangs;
   text.clear();
-  maps = Fd(open(proc.PathOf(pid, "maps").c_str(), O_RDONLY | O_CLOEXEC));
+  maps = Fd(hangs ? -1 : open(proc.PathOf(pid, "maps").c_str(), O_RDONLY | O_CLOEXEC));
   refused = !maps.ok() && (errno == EACCES || errno == EPERM);
   part = Part::kMaps;
   if (!creators.empty()) NoteCreator(pid);
@@ -271,12 +278,14 @@ void ShmLook::State::ReadDescriptor(pid_t pid) {
   if (segment->opened_by.empty() || segment->opened_by.back() != pid) segment->opened_by.push_back(pid);
 }
 
-// On some hosts not even root may read every process, but everyone may read how much shared memory it has resident.
+// On some hosts not even root may read every process, but everyone may read how much shared memory it has resident. One
+// that hangs may have mapped more, which it never touched or which was swapped out since.
 void ShmLook::State::AddUnreadable(pid_t pid) {
   const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
   const absl::StatusOr<std::string> status = proc.ReadFile(pid, "status");
   if (!stat.ok() || stat->is_kernel_thread() || stat->state == 'Z') return;
-  const uint64_t bytes = (status.ok() ? ParseStatus(*status).shmem_bytes : std::nullopt).value_or(UINT64_MAX);
+  const Count resident = status.ok() && !hangs ? ParseStatus(*status).shmem_bytes : std::nullopt;
+  const uint64_t bytes = resident.value_or(UINT64_MAX);
   sample.unreadable += bytes > 0;
   sample.unreadable_bytes = std::max(sample.unreadable_bytes, bytes);
 }
@@ -284,7 +293,7 @@ void ShmLook::State::AddUnreadable(pid_t pid) {
 void ShmLook::State::End(pid_t pid) {
   descriptors.reset();
   if (has_memory) living.push_back(pid);
-  if (refused) AddUnreadable(pid);
+  if (refused || hangs) AddUnreadable(pid);
   part = Part::kBegin;
   ++next_pid;
 }
@@ -298,17 +307,7 @@ bool ShmLook::State::Step() {
   }
   if (next_pid >= pids.size()) return false;
   const pid_t pid = pids[next_pid];
-  switch (part) {
-    case Part::kBegin:
-      Begin(pid);
-      break;
-    case Part::kMaps:
-      ReadMaps(pid);
-      break;
-    case Part::kDescriptors:
-      ReadDescriptor(pid);
-      break;
-  }
+  part == Part::kBegin ? Begin(pid) : part == Part::kMaps ? ReadMaps(pid) : ReadDescriptor(pid);
   return true;
 }
 

@@ -1,4 +1,4 @@
-// Parses whatever it is given; reads four small files a thread.
+// Parses whatever it is given; reads at most four small files a thread.
 #include "source/wait_state.h"
 
 #include <signal.h>
@@ -17,12 +17,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "posix/clock.h"
 
 namespace cowprof {
 namespace {
 
 constexpr size_t kMaxThreads = 4096;
-constexpr uint32_t kFutexWait = 0, kFutexWaitBitset = 9;  // include/uapi/linux/futex.h
+constexpr absl::Duration kPatience = absl::Milliseconds(20);  // of a LockCheck
+constexpr uint32_t kFutexWait = 0, kFutexWaitBitset = 9;      // include/uapi/linux/futex.h
 constexpr uint32_t kFutexPrivate = 128, kFutexClockRealtime = 256;
 
 bool ParseHex(absl::string_view word, uint64_t* out) {
@@ -173,6 +176,40 @@ absl::StatusOr<std::vector<ThreadGlance>> GlanceAtThreads(const ProcFs& proc, pi
   if (threads.empty()) return absl::NotFoundError(absl::StrCat("no process ", pid));
   std::sort(threads.begin(), threads.end(), [](const ThreadGlance& a, const ThreadGlance& b) { return a.tid < b.tid; });
   return threads;
+}
+
+void LockCheck::LookAt(const ProcFs& proc, pid_t pid, const std::string& tid) {
+  const absl::StatusOr<std::string> text = proc.ReadFile(pid, absl::StrCat("task/", tid, "/stat"));
+  const absl::StatusOr<ProcStat> stat = text.ok() ? ParseStat(*text) : text.status();
+  pid_t thread = 0;
+  if (!stat.ok() || stat->state != 'D' || stat->is_kernel_thread() || !absl::SimpleAtoi(tid, &thread)) return;
+  const std::string status = proc.ReadFile(pid, absl::StrCat("task/", tid, "/status")).value_or("");
+  asleep_.emplace(thread, ParseTaskStatus(status).switches);
+}
+
+LockCheck::Result LockCheck::Step(const ProcFs& proc, pid_t pid) {
+  const auto before = before_.find(pid);
+  if (threads_ == nullptr) {
+    if (before != before_.end()) absl::SleepFor(last_first_look_ + kPatience - BootTime());
+    asleep_.clear();
+    threads_.reset(opendir(proc.PathOf(pid, "task").c_str()));
+    if (threads_ == nullptr) return Result::kFree;
+  }
+  if (const dirent* entry = readdir(threads_.get())) {
+    LookAt(proc, pid, entry->d_name);
+    return Result::kUnfinished;
+  }
+  threads_.reset();
+  if (before == before_.end()) {
+    if (asleep_.empty()) return Result::kFree;
+    before_.emplace(pid, asleep_);
+    last_first_look_ = BootTime();
+    return Result::kAgain;
+  }
+  const bool hangs = std::any_of(before->second.begin(), before->second.end(),
+                                 [&](const auto& thread) { return asleep_.contains(thread); });
+  before_.erase(before);
+  return hangs ? Result::kHangs : Result::kFree;
 }
 
 }  // namespace cowprof

@@ -3,15 +3,21 @@
 #ifndef COWPROF_SOURCE_WAIT_STATE_H_
 #define COWPROF_SOURCE_WAIT_STATE_H_
 
+#include <dirent.h>
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "model/facts/waits.h"
 #include "source/procfs.h"
 
@@ -66,6 +72,26 @@ struct ThreadGlance {
 };
 // By tid; at most 4,096 threads. Errors as above.
 absl::StatusOr<std::vector<ThreadGlance>> GlanceAtThreads(const ProcFs& proc, pid_t pid);
+
+// Whether whoever takes the mmap_lock of a process, as a reader of its maps does, may wait for ever: a thread that has
+// it and waits for a file system that does not answer is in uninterruptible sleep (state D), and so is one that waits
+// for the lock. Many are so for a moment: only one that has not run between two looks counts.
+class LockCheck {
+ public:
+  enum class Result { kUnfinished, kFree, kAgain, kHangs };
+  // Looks at one more thread of `pid`. kUnfinished: call again with the same `pid`. kAgain: a second time for this one,
+  // best after all others, since that waits until 20 ms have passed.
+  Result Step(const ProcFs& proc, pid_t pid);
+
+ private:
+  using Asleep = std::set<std::pair<pid_t, uint64_t>>;  // thread, how often it had run
+  void LookAt(const ProcFs& proc, pid_t pid, const std::string& tid);
+
+  std::unique_ptr<DIR, int (*)(DIR*)> threads_{nullptr, closedir};  // of the current process
+  Asleep asleep_;
+  std::map<pid_t, Asleep> before_;  // at the first look
+  absl::Duration last_first_look_;
+};
 
 }  // namespace cowprof
 

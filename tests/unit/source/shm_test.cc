@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "fixture_tree.h"
+#include "model/facts/shm.h"
 #include "posix/clock.h"
 #include "posix/fd.h"
 #include "recorder/shm_watch.h"
@@ -46,6 +47,11 @@ struct Host {
     tree.Write(absl::StrCat("/proc/", pid, "/maps"), "1000-2000 rw-p 00000000 00:00 0 \n");
     tree.Write(absl::StrCat("/proc/", pid, "/status"), absl::StrCat("RssAnon:\t4 kB\nNSpid:\t", pid, status, "\n"));
     std::filesystem::create_directories(tree.root() + absl::StrCat("/proc/", pid, "/fd"));
+  }
+  void Thread(pid_t pid, pid_t tid, const std::string& state) const {
+    const std::string folder = absl::StrCat("/proc/", pid, "/task/", tid);
+    tree.Write(folder + "/stat", absl::StrCat(tid, " (x) ", state, " 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 8 1 2\n"));
+    tree.Write(folder + "/status", "voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t1\n");
   }
   void File(const std::string& name, size_t bytes) const {
     tree.Write(kRoot + "/dev/shm/" + name, std::string(bytes, 'x'));
@@ -189,6 +195,30 @@ TEST_CASE("a process that has the pid of a creator and is another") {
     host.tree.Link("/proc/13/root", "/");
   }
   CHECK_FALSE(Find(host.Look(), "torch_7_1_0")->creator_alive);
+}
+
+TEST_CASE("the maps of a stranger that hangs are not read, and it may own anything") {
+  Host host;
+  host.Process(13);
+  host.Thread(13, 13, "S");
+  host.Thread(13, 14, "S");
+  for (const char* name : {"psm_mapped", "psm_open"}) host.File(name, 8192);
+  host.Map(13, "psm_mapped", "/dev/shm/psm_mapped");
+  host.Open(13, "psm_open");
+  const auto owners = [](const ShmSample& sample) { return OwnersOf(*Find(sample, "psm_mapped")); };
+  const ShmSample before = host.Look();
+  CHECK(owners(before) == Pids{13});
+  host.Thread(13, 14, "D");
+  absl::StatusOr<ShmLook> look = ShmLook::Begin(host.Proc(), {.viewer = 12});
+  REQUIRE(look.ok());
+  REQUIRE(look->Run(absl::InfiniteDuration()));
+  const ShmSample sample = look->Take();
+  CHECK(sample.unreadable == before.unreadable + 1);
+  CHECK(owners(sample).empty());
+  CHECK(OwnershipOf(sample, *Find(sample, "psm_mapped")) == Ownership::kUnknown);
+  CHECK(Find(sample, "psm_open")->opened_by == Pids{13});
+  CHECK(std::count(look->living().begin(), look->living().end(), 13) == 1);
+  CHECK(owners(host.Look({.viewer = 12, .first = {13}})) == Pids{13});
 }
 
 TEST_CASE("any bytes are accepted") {

@@ -76,6 +76,45 @@ TEST_CASE("only handlers that may release something count") {
 
 std::string Task(pid_t tid, const std::string& file) { return absl::StrCat("/7/task/", tid, "/", file); }
 
+TEST_CASE("a process hangs if a thread in uninterruptible sleep has not run between two looks") {
+  FixtureTree tree;
+  const auto write = [&](pid_t tid, const std::string& state, int ran, unsigned flags = 0) {
+    tree.Write(Task(tid, "stat"),
+               absl::StrCat(tid, " (x) ", state, " 1 1 1 0 -1 ", flags, " 0 0 0 0 0 0 0 0 20 0 1 0 5 8 1 2\n"));
+    tree.Write(Task(tid, "status"), absl::StrCat("voluntary_ctxt_switches:\t", ran, "\n"));
+  };
+  LockCheck check;
+  const auto look = [&] {
+    LockCheck::Result result;
+    do {
+      result = check.Step(ProcFs(tree.root()), 7);
+    } while (result == LockCheck::Result::kUnfinished);
+    return result;
+  };
+  write(7, "S", 3);
+  write(8, "S", 3);
+  CHECK(look() == LockCheck::Result::kFree);
+  write(8, "D", 4);
+  CHECK(look() == LockCheck::Result::kAgain);
+  SECTION("it has not") { CHECK(look() == LockCheck::Result::kHangs); }
+  SECTION("it sleeps again") {
+    write(8, "D", 5);
+    CHECK(look() == LockCheck::Result::kFree);
+  }
+  SECTION("another one sleeps") {
+    write(7, "D", 4);
+    write(8, "R", 4);
+    CHECK(look() == LockCheck::Result::kFree);
+  }
+  SECTION("it has ended, with all others") {
+    std::filesystem::remove_all(tree.root() + "/7");
+    CHECK(look() == LockCheck::Result::kFree);
+  }
+  write(7, "S", 9);
+  write(8, "D", 9, 0x00200000);
+  CHECK(look() == LockCheck::Result::kFree);  // a thread of the kernel has no such lock
+}
+
 TEST_CASE("a glance reads whether each thread waits, and whether it has run since") {
   FixtureTree tree;
   const std::string rest = " 0x2 0x0 0x0 0xffffffff 0x7ffc00 0x7fc9\n";

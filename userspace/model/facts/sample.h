@@ -155,8 +155,8 @@ struct ShmSample {
   uint64_t used_bytes = 0;
   bool whole = false;     // all processes of the host were looked at, not only the followed ones
   uint64_t unlinked = 0;  // segments that lost their name so far, while in use: see ShmSegment.lost_name
-  // Processes with shared memory that could not be examined, which may include owners; and the most that one of them
-  // has resident.
+  // Processes that may have shared memory and could not be examined, or not wholly, which may include owners; and the
+  // most that one of them may have.
   uint64_t unreadable = 0, unreadable_bytes = 0;
   uint64_t unlisted = 0;                    // directory entries beyond those that are examined
   uint64_t omitted = 0, omitted_bytes = 0;  // small segments that are not listed

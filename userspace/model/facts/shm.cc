@@ -81,7 +81,7 @@ bool IsOnMount(const ShmSample& sample, const ShmSegment& segment) { return segm
 
 // On its way from a worker to the trainer, a batch of torch's file_system strategy is neither mapped nor open anywhere:
 // it counts as owned while its creator lives. A process that could not be examined does not own a segment larger than
-// what it has resident, since a process that attaches to a segment reads it.
+// what it has resident, since a process that attaches to a segment reads it; one that hangs may own any.
 Ownership OwnershipOf(const ShmSample& sample, const ShmSegment& segment) {
   const bool own = segment.has_owner() || segment.deleted || segment.creator_alive;
   if (own || !EndsWithItsProcesses(segment.kind)) return Ownership::kOwned;

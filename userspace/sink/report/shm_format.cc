@@ -61,7 +61,7 @@ std::vector<std::string> Remarks(const ShmSample& sample) {
                                   [&](const ShmSegment& segment) { return IsUnsure(sample, segment); });
   if (sample.unreadable > 0 && (unsure || unexplained >= kLeastUnexplained)) {
     lines.push_back(absl::StrCat(HumanCount(sample.unreadable), sample.unreadable == 1 ? " process" : " processes",
-                                 " with shared memory could not be examined: an owner may be missing; root sees most"));
+                                 " that may use it could not be examined: an owner may be missing; root sees most"));
   }
   if (sample.unlisted > 0)
     lines.push_back(absl::StrCat("further directory entries not examined: ", HumanCount(sample.unlisted)));

@@ -57,7 +57,7 @@ TEST_CASE("shm: whether a file is in use is unknown while a process was not look
   const std::string text = ShmText(sample, 2, {});
   CHECK(absl::StrContains(text, " unknown "));
   CHECK_FALSE(absl::StrContains(text, "none right now"));
-  CHECK(absl::StrContains(text, "2 processes with shared memory could not be examined"));
+  CHECK(absl::StrContains(text, "2 processes that may use it could not be examined"));
   sample.unreadable = 0;
   sample.whole = false;  // only the tracked processes
   CHECK(absl::StrContains(ShmText(sample, 2, {}), " unknown "));
