@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <thread>
 
 #include "source/procfs.h"
 
@@ -63,6 +65,40 @@ class Child {
 
  private:
   pid_t pid_;
+};
+
+// A child of vfork(2) that does not call exec, and so has the memory of this process itself. Ends as a Child does.
+class VforkedChild {
+ public:
+  VforkedChild() {
+    REQUIRE(pipe(ends_) == 0);
+    thread_ = std::thread([this] {
+      const pid_t pid = vfork();
+      if (pid == 0) {  // only calls that leave the memory as it is
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pid_ = getpid();
+        char byte;
+        _exit(read(ends_[0], &byte, 1) == 1 ? 0 : 1);
+      }
+      if (pid < 0) pid_ = -1;
+      waitpid(pid, nullptr, 0);
+    });
+    while (pid_ == 0) usleep(1000);
+  }
+  VforkedChild(const VforkedChild&) = delete;
+  VforkedChild& operator=(const VforkedChild&) = delete;
+  ~VforkedChild() {
+    static_cast<void>(!write(ends_[1], "x", 1));
+    thread_.join();
+    for (const int end : ends_) close(end);
+  }
+
+  pid_t pid() const { return pid_; }  // -1: there is none
+
+ private:
+  int ends_[2];
+  std::atomic<pid_t> pid_ = 0;
+  std::thread thread_;
 };
 
 }  // namespace cowprof

@@ -61,6 +61,7 @@ class PagemapFaults : public FaultSource {
     uint32_t parent = 0;  // serial; 0: not followed
     uint32_t space = 0;   // serial of the process whose address space it has: its own since an exec, or its parent's
     bool is_target = false;
+    bool borrows = false;  // its parent's memory itself, as after vfork(2): there is nothing to sweep
     uint64_t faults = 0, faults_before = 0;
     Count copies;
     PagemapCopyCounter counter;
@@ -75,6 +76,7 @@ class PagemapFaults : public FaultSource {
   };
 
   void Begin(const TreeMember& member);
+  void NoteFork(Origin origin, Process* process);
   bool HasNotExeced(const ProcessId& id) const;
   void Exec(uint32_t serial, Process* process);
   const Process* ParentInSpace(const Process& process) const;
@@ -118,17 +120,22 @@ void PagemapFaults::Begin(const TreeMember& member) {
   process.counter = PagemapCopyCounter(was_there);
   if (process.parent != 0 && (!was_there || HasNotExeced(member.id)))
     process.space = processes_.at(process.parent).space;
-  if (!member.execed && process.parent != 0) {
-    Process& forked = processes_.at(process.parent);
-    forked.counter.Forked();
-    if (!was_there) forked.copies_of_it.clear();  // a fork shares all again
-  }
+  process.borrows = !member.execed && process.parent != 0;  // until it is known not to
   serials_[member.id] = member.serial;
   processes_.emplace(member.serial, std::move(process));
 }
 
+void PagemapFaults::NoteFork(Origin origin, Process* process) {
+  const auto parent = processes_.find(process->parent);
+  process->borrows = parent != processes_.end() && HasMemoryOf(proc_, parent->second.id.pid, process->id.pid);
+  if (process->borrows || parent == processes_.end()) return;
+  parent->second.counter.Forked();
+  if (origin == Origin::kForked) parent->second.copies_of_it.clear();  // a fork shares all again
+}
+
 // After exec a process shares nothing with its parent.
 void PagemapFaults::Exec(uint32_t serial, Process* process) {
+  process->borrows = false;
   process->counter.Exec();
   process->copies_of_it.clear();
   process->unexplained_pages.clear();
@@ -147,8 +154,10 @@ absl::StatusOr<TreeLook> PagemapFaults::LookAtTree(bool) {
   const auto now_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(BootTime()));
   members_ = tree_.Look();
   for (const TreeMember& member : members_) {
-    if (!processes_.contains(member.serial)) Begin(member);
+    const bool is_new = !processes_.contains(member.serial);
+    if (is_new) Begin(member);
     Process& process = processes_.at(member.serial);
+    if (process.borrows && (is_new || !(member.execed || member.ended))) NoteFork(member.origin, &process);
     process.faults = member.faults - process.faults_before;
     if (member.execed) {
       Exec(member.serial, &process);
@@ -190,12 +199,12 @@ void PagemapFaults::PlanSweeps(const PullRequest& request) {
   absl::flat_hash_set<uint32_t> parents;
   for (const TreeMember& member : members_) {
     const Process& process = processes_.at(member.serial);
-    if (ParentInSpace(process) != nullptr) parents.insert(process.parent);
+    if (!process.borrows && ParentInSpace(process) != nullptr) parents.insert(process.parent);
   }
   for (const TreeMember& member : members_) {
     const Process& process = processes_.at(member.serial);
     // Between rounds only what is new: which pages it inherited is known as long as it has not copied them.
-    if (!round && (process.is_target || request.t < process.next_full)) continue;
+    if (process.borrows || (!round && (process.is_target || request.t < process.next_full))) continue;
     if (std::optional<SweepJob> job = PlanSweep(member.serial, parents.contains(member.serial), request))
       sweep_.Add(*std::move(job));
   }

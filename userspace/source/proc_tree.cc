@@ -182,6 +182,21 @@ std::vector<TreeMember> ProcTree::Look() {
   return told;
 }
 
+bool HasMemoryOf(const ProcFs& proc, pid_t parent, pid_t child) {
+  constexpr int kMostLooks = 3;  // while other threads of the parent allocate or free
+  const auto read = [&](pid_t pid) { return ParseStatus(proc.ReadFile(pid, "status").value_or("")); };
+  for (int i = 0; i < kMostLooks; ++i) {
+    const ProcStatus before = read(parent), own = read(child), after = read(parent);
+    const auto fits = [&](Count ProcStatus::*figure) {
+      const Count a = before.*figure, b = after.*figure, now = own.*figure;
+      return a && b && now && std::min(*a, *b) <= *now && *now <= std::max(*a, *b);
+    };
+    if (fits(&ProcStatus::anon_bytes) && fits(&ProcStatus::file_bytes) && fits(&ProcStatus::shmem_bytes)) return true;
+    if (before.anon_bytes == after.anon_bytes && before.file_bytes == after.file_bytes) break;
+  }
+  return false;
+}
+
 std::vector<pid_t> FamilyOf(const ProcFs& proc, pid_t pid) {
   std::multimap<pid_t, pid_t> children;
   for (const pid_t other : proc.ListPids()) {

@@ -68,6 +68,10 @@ class ProcTree {
   absl::flat_hash_set<ProcessId> zombies_;  // reported as ended, but not reaped yet
 };
 
+// Whether the child has its parent's memory itself and no copy of it, as between vfork(2) and exec: then the kernel's
+// figures of both are the same. A fork's child lacks pages of files that its parent has read.
+bool HasMemoryOf(const ProcFs& proc, pid_t parent, pid_t child);
+
 // `pid` and its descendants.
 std::vector<pid_t> FamilyOf(const ProcFs& proc, pid_t pid);
 

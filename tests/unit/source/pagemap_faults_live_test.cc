@@ -154,6 +154,28 @@ TEST_CASE("page map: one pull has the counts, the causes, the pages and the swee
   CHECK(rows.front().samples == 10);
 }
 
+TEST_CASE("page map: a child of vfork that has not called exec has nothing of its own, and shows no copies") {
+  if (!CanSweep()) return;
+  Setting setting;
+  // Alone the parent's, as what a trainer allocates after it has forked its workers.
+  const size_t bytes = 8 * kPages * setting.page_bytes;
+  void* own = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  REQUIRE(own != MAP_FAILED);
+  const VforkedChild borrower;
+  REQUIRE(borrower.pid() > 0);
+  setting.pid = borrower.pid();
+  for (const bool last : {false, true}) {
+    const auto [look, pull] = setting.TickOnce(last);
+    const uint32_t serial = setting.SerialOf(look);
+    REQUIRE(serial != 0);
+    CHECK(std::none_of(pull.sweeps.begin(), pull.sweeps.end(),
+                       [&](const FinishedSweep& sweep) { return sweep.serial == serial; }));
+    CHECK_FALSE(pull.counts.at(serial).copies.has_value());
+    CHECK(pull.counts.at(look.processes.front().serial).copies.value_or(0) < 2 * kPages);
+  }
+  munmap(own, bytes);
+}
+
 TEST_CASE("page map: copies that can't be explained now are counted, and explained later") {
   if (!CanSweep()) return;
   Setting setting;

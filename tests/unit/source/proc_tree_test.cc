@@ -10,9 +10,12 @@
 
 #include <catch2/catch.hpp>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "child.h"
+#include "fixture_tree.h"
 #include "posix/clock.h"
 
 namespace cowprof {
@@ -222,6 +225,33 @@ TEST_CASE("a nonexistent process can't be followed") {
   waitpid(gone, nullptr, 0);
   ProcTree tree((ProcFs()));
   CHECK(absl::IsNotFound(tree.Follow(gone)));
+}
+
+TEST_CASE("a child of vfork has its parent's memory itself, and one of fork a copy of it") {
+  const Child forked;
+  CHECK_FALSE(HasMemoryOf(ProcFs(), getpid(), forked.pid()));
+  const VforkedChild borrower;
+  REQUIRE(borrower.pid() > 0);
+  CHECK(HasMemoryOf(ProcFs(), getpid(), borrower.pid()));
+}
+
+TEST_CASE("a child whose figures of memory are not all its parent's, or not known, has its own") {
+  FixtureTree tree;
+  const std::string parent = "RssAnon:\t8308 kB\nRssFile:\t1388 kB\nRssShmem:\t4 kB\n";
+  tree.Write("/7/status", parent);
+  const auto has = [&](const std::string& status) {
+    tree.Write("/8/status", status);
+    return HasMemoryOf(ProcFs(tree.root()), 7, 8);
+  };
+  CHECK(has(parent));
+  CHECK_FALSE(has("RssAnon:\t8304 kB\nRssFile:\t1388 kB\nRssShmem:\t4 kB\n"));
+  CHECK_FALSE(has("RssAnon:\t8308 kB\nRssFile:\t352 kB\nRssShmem:\t4 kB\n"));
+  CHECK_FALSE(has("RssAnon:\t8308 kB\nRssFile:\t1388 kB\n"));
+  CHECK_FALSE(has("State:\tZ (zombie)\n"));
+  tree.Write("/7/status", "State:\tZ (zombie)\n");
+  CHECK_FALSE(has(parent));
+  CHECK_FALSE(has("State:\tZ (zombie)\n"));
+  CHECK_FALSE(HasMemoryOf(ProcFs(tree.root()), 7, 9));
 }
 
 }  // namespace cowprof
