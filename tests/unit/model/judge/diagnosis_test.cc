@@ -34,6 +34,7 @@ Run With(const ByCause& parent, const std::vector<ByCause>& workers) {
   }
   Append(sample, &run);
   run.model.processes[0].forks = workers.size();
+  if (!workers.empty()) run.model.processes[0].at_first_fork = CopiesSoFar{};
   return run;
 }
 Run OneWorker(const ByCause& copies) { return With({}, {copies}); }
