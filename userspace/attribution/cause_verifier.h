@@ -26,7 +26,7 @@ struct PageVerdict {
 };
 
 struct VerifyBudget {
-  absl::Duration cpu = absl::Milliseconds(5), wall = absl::Milliseconds(50);
+  absl::Duration cpu = absl::Milliseconds(15), wall = absl::Milliseconds(100);  // some 30 µs a page
 };
 
 // The two sides of a comparison. The caller ensures that the pids are still the processes it means, and does not call
