@@ -1,6 +1,6 @@
 // One readdir() a scan tells who is new: proc_pid_readdir() of the kernel gives the inode with the pid, so that a
-// reused pid shows without a system call a process. Where memory is short the kernel drops inodes, and gives a process
-// that lives another one: then its start time decides.
+// reused pid shows without a system call a process. Where memory is short the kernel reclaims inodes, and gives a
+// process that lives another one: then its start time decides.
 #include "watch/process_scan.h"
 
 #include <sys/stat.h>

@@ -25,7 +25,7 @@ struct Host {
     tree.Write(folder + "/cmdline", command);
     tree.Link(folder + "/exe", "/usr/bin/program");
   }
-  // As if the kernel had dropped the inode of its folder.
+  // As if the kernel had reclaimed the inode of its folder.
   void AddAgain(pid_t pid, pid_t parent, int start_ticks, const std::string& command) {
     const std::string folder = absl::StrCat(tree.root(), "/", pid);
     std::filesystem::rename(folder, absl::StrCat(tree.root(), "/old-", pid, "-", ++dropped));

@@ -13,7 +13,7 @@ export function isWorker({ worker }: { worker: boolean }): boolean {
   return worker;
 }
 
-// "2 workers", but "2 processes" if one of them is no worker, such as a rank with workers of its own.
+// "2 workers"; "2 processes" where others are among them, such as a rank with workers of its own.
 export function countInWords(processes: { worker: boolean }[]): string {
   return `${formatCount(processes.length)} ${processes.every(isWorker) ? "workers" : "processes"}`;
 }
