@@ -42,7 +42,7 @@ class Live(NamedTuple):
     """Figures of the processes that the recorded one has forked or spawned; programs other than Python are left out."""
     copied_bytes: Optional[int]   # since the start, by those that were forked; None: the recording can't tell
     private_bytes: Optional[int]  # of the living ones; None: not looked at yet
-    eta_seconds: Optional[float]  # until a limit is met, as the alerts that hold say; None: no such alert holds
+    eta_seconds: Optional[float]  # until a limit is met, as the eta alerts that hold say; None: none holds
     alerts: List[str]             # texts of the alerts that hold
 
 
@@ -123,7 +123,7 @@ class LiveFigures:
         living = [process for process in self._processes.values() if process.counts]
         known = [pages for pages in (process.private_pages() for process in living) if pages is not None]
         etas = [max(alert["t"] + alert["eta_seconds"] - self._t, 0.0) for alert in self._alerts.values()
-                if alert.get("eta_seconds") is not None]
+                if alert["rule"] == "eta" and alert.get("eta_seconds") is not None]
         countable = header.get("plan", {}).get("exactness") not in (None, "unavailable")
         copies = self._ended_copies + sum(process.forked_copies() for process in living)
         return Live(copied_bytes=copies * page if countable else None,

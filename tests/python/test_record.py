@@ -235,8 +235,8 @@ def sample(t, processes=(), sweeps=()):
     return {"t": t, "type": "sample", "processes": list(processes), "sweeps": list(sweeps)}
 
 
-def alert(t, eta, over=False):
-    return {"t": t, "type": "alert", "rule": "eta", "kind": "host", "name": "m", "over": over, "eta_seconds": eta, "text": "soon full"}
+def alert(t, eta, over=False, rule="eta"):
+    return {"t": t, "type": "alert", "rule": rule, "kind": "host", "name": "m", "over": over, "eta_seconds": eta, "text": "soon full"}
 
 
 def test_live_figures_follow_the_file(tmp_path):
@@ -254,6 +254,14 @@ def test_live_figures_follow_the_file(tmp_path):
     records += [{"t": 13, "type": "event", "event": "exit", "index": 1, "status": 0}, sample(13, [[1, 10, 0, 311, None]]), alert(13, None, over=True)]
     timeline(path, *records)
     assert figures.read() == (311 * 4096, 0, None, [])
+
+
+def test_a_ratio_alert_tells_no_time(tmp_path):
+    path = tmp_path / "run.json"
+    # What was about to be full may stand still for hours, and the alert stands with it.
+    timeline(path, process(1), sample(1, [[1, 10, 0, 100, 500]]), alert(1, 0.8, rule="ratio"), sample(9, [[1, 10, 0, 100, 500]]))
+    live = LiveFigures(str(path)).read()
+    assert (live.eta_seconds, live.alerts) == (None, ["soon full"])
 
 
 @pytest.mark.parametrize("begin, seen, faults, fresh, anon, private", [
