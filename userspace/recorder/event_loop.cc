@@ -11,11 +11,13 @@
 
 #include "posix/clock.h"
 #include "posix/taken_signals.h"
+#include "source/procfs.h"
 
 namespace cowprof {
 namespace {
 
 constexpr absl::Duration kAskEvery = absl::Milliseconds(100);  // where there are no pidfds, as under gVisor
+constexpr int kMostGenerations = 64;                           // from the program to one that it started
 
 // Signals that a terminal, a shell or a job scheduler sends to a program.
 sigset_t Taken() { return TakenSignals({SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH}); }
@@ -36,6 +38,19 @@ void EventLoop::WatchTarget(pid_t target, bool forward_signals) {
   target_pid_ = target;
   forward_ = forward_signals;
   target_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, target, 0)));
+}
+
+// What the program, or one that it started, sends to our process group reaches the program, or is not meant for it.
+// Other members of the group, such as a script that started us, may have signalled us alone.
+bool EventLoop::IsOfProgram(pid_t sender) const {
+  if (sender == target_pid_) return true;
+  if (sender <= 0 || getpgid(sender) != getpgrp()) return false;  // 0: outside of our pid namespace
+  const ProcFs proc;
+  for (int i = 0; i < kMostGenerations && sender > 1 && sender != target_pid_; ++i) {
+    const absl::StatusOr<ProcStat> stat = proc.ReadStat(sender);
+    sender = stat.ok() ? stat->parent : 0;
+  }
+  return sender == target_pid_;
 }
 
 void EventLoop::TakeJobControl() {
@@ -67,7 +82,7 @@ Wake EventLoop::TakeSignals() {
     if (!forward_) {
       const bool by_target = info.ssi_code == SI_USER && static_cast<pid_t>(info.ssi_pid) == target_pid_;
       if (EndsRecording(signal)) wake = by_target ? Wake::kStopByTarget : Wake::kStop;
-    } else if (info.ssi_code != SI_KERNEL) {
+    } else if (info.ssi_code != SI_KERNEL && !IsOfProgram(static_cast<pid_t>(info.ssi_pid))) {
       // Signals of the terminal (SI_KERNEL) reach the program anyway: it is in the same foreground group.
       kill(target_pid_, signal);
     }

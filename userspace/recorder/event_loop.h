@@ -25,7 +25,8 @@ class EventLoop {
  public:
   // Blocks the signals that end or control a recording and receives them through a descriptor.
   EventLoop();
-  // `forward_signals`: pass them on to `target` (a program that cowprof started) instead of ending the recording.
+  // `forward_signals`: pass them on to `target` (a program that cowprof started) instead of ending the recording. Those
+  // that it sent itself, or one that it started sent to their process group, it has had already.
   void WatchTarget(pid_t target, bool forward_signals);
   // Readable at an event; `urgent_fd`: at one of those that wait less. -1: none (any more).
   void WatchEvents(int fd, int urgent_fd = -1) {
@@ -62,6 +63,7 @@ class EventLoop {
   // Reads pending signals and returns what they ask for; kTick: nothing.
   Wake TakeSignals();
   bool HasTargetEnded() const;
+  bool IsOfProgram(pid_t sender) const;
 
   sigset_t inherited_;
   Fd signals_, target_;

@@ -15,15 +15,45 @@
 namespace cowprof {
 namespace {
 
+enum class Sends { kNobody, kProgram, kItsChild, kItsChildFromElsewhere, kNeighbour };
+
+[[noreturn]] void SendTo(pid_t recorder, int ready) {
+  kill(recorder, SIGUSR1);
+  static_cast<void>(!write(ready, "x", 1));
+  while (true) pause();
+}
+
+// The program, with all signals blocked. Its exit status at a SIGUSR2 is how many SIGUSR1 it has had.
+[[noreturn]] void CountSignals(Sends who, int ready) {
+  const pid_t program = getpid(), recorder = getppid();
+  if (who == Sends::kProgram) kill(0, SIGUSR1);
+  if ((who == Sends::kItsChild || who == Sends::kItsChildFromElsewhere) && fork() == 0) {
+    EndWith(program);
+    if (who == Sends::kItsChild) {
+      kill(0, SIGUSR1);
+      while (true) pause();
+    }
+    setpgid(0, 0);
+    SendTo(recorder, ready);
+  }
+  sigset_t all;
+  sigfillset(&all);
+  for (int count = 0, signal = 0;;) {
+    sigwait(&all, &signal);
+    if (signal == SIGUSR2) _exit(count);
+    if (signal == SIGUSR1 && ++count == 1) static_cast<void>(!write(ready, "x", 1));  // the next is one more
+  }
+}
+
 // A recorder with a process group of its own, as a shell starts it, and its program.
 class Recorder {
  public:
-  explicit Recorder(bool pidfds = true) {
+  explicit Recorder(bool pidfds = true, Sends who = Sends::kNobody) {
     int ready[2];
     REQUIRE(pipe(ready) == 0);
     pid_ = fork();
     REQUIRE(pid_ >= 0);
-    if (pid_ == 0) Run(ready[1], pidfds);
+    if (pid_ == 0) Run(ready[1], pidfds, who);
     close(ready[1]);
     char byte;
     const bool runs = read(ready[0], &byte, 1) == 1;
@@ -46,23 +76,37 @@ class Recorder {
   }
 
  private:
-  [[noreturn]] static void Run(int ready, bool pidfds) {
+  // Ends with the exit status of its program, or with 7 if a signal ended that.
+  [[noreturn]] static void Run(int ready, bool pidfds, Sends who) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpgid(0, 0);
+    int go[2];
+    if (pipe(go) != 0) _exit(1);
+    sigset_t all;
+    sigfillset(&all);
+    if (who != Sends::kNobody) sigprocmask(SIG_BLOCK, &all, nullptr);
     const pid_t recorder = getpid(), program = fork();
     if (program == 0) {
       EndWith(recorder);
+      char byte;
+      if (read(go[0], &byte, 1) == 1 && who != Sends::kNobody) CountSignals(who, ready);
       while (true) pause();
     }
     EventLoop loop;
     const rlimit few_descriptors = {16, 16};
-    setrlimit(RLIMIT_NOFILE, &few_descriptors);
+    if (!pidfds) setrlimit(RLIMIT_NOFILE, &few_descriptors);
     while (!pidfds && dup(ready) >= 0) continue;
     loop.WatchTarget(program, /*forward_signals=*/true);
     loop.TakeJobControl();
-    static_cast<void>(!write(ready, "x", 1));
+    if (who == Sends::kNeighbour && fork() == 0) {
+      EndWith(recorder);
+      SendTo(recorder, ready);
+    }
+    static_cast<void>(!write(who == Sends::kNobody ? ready : go[1], "x", 1));
     loop.ForwardUntilTargetEnds();
-    _exit(7);
+    int status = 0;
+    waitpid(program, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 7);
   }
 
   pid_t pid_ = 0;
@@ -89,6 +133,16 @@ TEST_CASE("a recorder without pidfds passes signals on as well, and ends with it
   const int ended = recorder.AwaitStop();
   REQUIRE(WIFEXITED(ended));
   CHECK(WEXITSTATUS(ended) == 7);
+}
+
+TEST_CASE("what the program sends to its process group is not passed on; what others there send to the recorder is") {
+  const Sends who = GENERATE(Sends::kProgram, Sends::kItsChild, Sends::kItsChildFromElsewhere, Sends::kNeighbour);
+  CAPTURE(static_cast<int>(who));
+  const Recorder recorder(/*pidfds=*/true, who);
+  recorder.Send(SIGUSR2);
+  const int ended = recorder.AwaitStop();
+  REQUIRE(WIFEXITED(ended));
+  CHECK(WEXITSTATUS(ended) == 1);
 }
 
 TEST_CASE("a signal that came before signals may kill is taken, or kills then") {
