@@ -3,6 +3,8 @@
 
 #include <arpa/inet.h>
 
+#include <cstring>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -47,7 +49,16 @@ std::string ParseServeAddress(absl::string_view text, ServeAddress* address, boo
   in_addr v4 = {};
   in6_addr v6 = {};
   address->v6 = inet_pton(AF_INET6, address->host.c_str(), &v6) == 1;
-  const bool is_v4 = !address->v6 && inet_pton(AF_INET, address->host.c_str(), &v4) == 1;
+  bool is_v4 = !address->v6 && inet_pton(AF_INET, address->host.c_str(), &v4) == 1;
+  if (address->v6 && IN6_IS_ADDR_V4MAPPED(&v6)) {  // of IPv4 alone
+    memcpy(&v4, &v6.s6_addr[12], sizeof(v4));
+    address->v6 = false;
+    is_v4 = true;
+  }
+  // In its one spelling: IsLoopback() and the policy compare text.
+  char spelled[INET6_ADDRSTRLEN];
+  if (address->v6) address->host = inet_ntop(AF_INET6, &v6, spelled, sizeof(spelled));
+  if (is_v4) address->host = inet_ntop(AF_INET, &v4, spelled, sizeof(spelled));
   if (address->v6 ? IN6_IS_ADDR_LOOPBACK(&v6) : is_v4 && ntohl(v4.s_addr) >> 24 == 127) return "";
   if (anywhere) {
     if (address->v6 || is_v4) return "";

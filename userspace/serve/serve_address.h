@@ -9,7 +9,7 @@ namespace cowprof {
 
 // Of a page, always on this machine's loopback interface.
 struct ServeAddress {
-  std::string host = "127.0.0.1";  // numeric, in the form that inet_pton(3) accepts
+  std::string host = "127.0.0.1";  // numeric, as inet_ntop(3) spells it
   bool v6 = false;
   uint16_t port = 0;  // 0: let the kernel choose a free port
 };
