@@ -2,6 +2,7 @@
 import os
 import re
 import signal
+import stat
 import subprocess
 import time
 import urllib.request
@@ -301,6 +302,7 @@ def test_under_sudo_all_is_done_as_the_invoking_user(host, nobodys_folder):
     watch.recording(trainer)
     assert watch.end() == 0
     assert {path.stat().st_uid for path in (folder, *folder.iterdir())} == {harness.NOBODY} and len(list(folder.iterdir())) == 2
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_a_full_folder(small_disk, host):

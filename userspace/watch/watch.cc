@@ -47,7 +47,7 @@ absl::StatusOr<Fd> OpenFolder(const std::string& path) {
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
   Fd folder(open(path.c_str(), kFlags));
   const bool missing = !folder.ok() && errno == ENOENT;
-  if (missing && mkdir(path.c_str(), 0755) == 0) folder = Fd(open(path.c_str(), kFlags));
+  if (missing && mkdir(path.c_str(), 0700) == 0) folder = Fd(open(path.c_str(), kFlags));
   if (folder.ok() && MayWrite(folder)) return folder;
   const int error = errno;
   return absl::PermissionDeniedError(absl::StrCat(
