@@ -21,9 +21,12 @@ bool IsReplaced(const ProcessModel& process) {
   return process.comm == "uwsgi" && (code == 17 || code == 30);
 }
 
+// A forkserver forks for the program above it, which then kills what it started itself (Process.kill()).
 bool IsFromParent(const SignalSent& sent, const ProcessModel& process, const RunModel& model) {
   const ProcessModel* parent = model.Find(process.parent);
-  return parent != nullptr && sent.sender == parent->id.pid;
+  if (parent == nullptr) return false;
+  const ProcessModel* program = parent->role == Role::kForkserver ? model.Find(parent->parent) : nullptr;
+  return sent.sender == parent->id.pid || (program != nullptr && sent.sender == program->id.pid);
 }
 
 // "python -m uvicorn app:app --workers 4", by its command line.

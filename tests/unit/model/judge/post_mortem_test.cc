@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -141,6 +142,25 @@ TEST_CASE("post-mortem: who sent the signal") {
   CHECK(Of(story, 5).text == "killed by SIGKILL");
   CHECK(Of(story, 5).evidence == std::vector<std::string>{"SIGKILL came from the kernel"});
   CHECK(IdsOf(story).empty());
+}
+
+TEST_CASE("post-mortem: a program kills the workers that a forkserver forked for it") {
+  Story story(2);
+  const std::string server = "python -c from multiprocessing.forkserver import main; main(8)";
+  story.Add({Event{.index = 1, .what = ProcessExeced{.comm = "python", .command = server}}});
+  story.Add({Started(3, 1), Started(4, 1), Started(5, 3), Started(6, 2)});
+  REQUIRE(story.run.model.processes[1].role == Role::kForkserver);
+  std::vector<Event> events;
+  for (const auto& [index, sender] : {std::pair{3, 1000}, {4, 4242}, {5, 1001}, {6, 1000}}) {
+    events.push_back(Sent(index, SIGKILL, 0, sender));
+    events.push_back(Exited(index, SIGKILL));
+  }
+  story.Add(events);
+  CHECK(Of(story, 3).text == "killed by SIGKILL from parent 1000");
+  CHECK(!Of(story, 3).badly);
+  CHECK(Of(story, 4).badly);
+  CHECK(Of(story, 5).badly);  // a forkserver ends nothing that its workers forked
+  CHECK(Of(story, 6).badly);  // forked by a worker, not by a forkserver
 }
 
 TEST_CASE("post-mortem: OOM killers in user space end processes badly, by whatever signal") {
