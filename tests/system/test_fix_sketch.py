@@ -252,8 +252,8 @@ def app(environment, start_response):
 MEASURED = {"cow-gc-header": (TRACKED, 16_000_000), "allocator-reuse": (FREED, 51_000_000), "gc-disabled": (COLLECTOR, 1)}
 SETTINGS = {f"{diagnosis}{site}" for diagnosis in ("cow-gc-header", "allocator-reuse") for site in (*SITES, ".gunicorn")} | \
     {f"gc-disabled{site}" for site in ("", ".pool", ".executor")} | \
-    {"cow-data", "shm-full", "fd-exhaustion", "pickled-arguments", "pickled-arguments.executor", "pickled-arguments.joblib",
-     "private-by-spawn"}
+    {"cow-data", "shm-full", "fd-exhaustion", "pickled-arguments.joblib", "private-by-spawn"} | \
+    {f"pickled-arguments.{pool}{mapped}" for pool in ("pool", "executor") for mapped in ("", ".mapped")}
 
 
 def run(script, folder):
@@ -367,27 +367,38 @@ print(json.dumps({"kept": [[batch["x"].tolist(), batch["id"].tolist()] for batch
     assert old["descriptors"] >= 200 and new["descriptors"] < 20
 
 
-# Every worker says what it has read from pipes so far.
+# Every worker says what it has read from pipes so far. One that imports this script reads files as well until then.
 POOL = """
 import multiprocessing, os
 from concurrent.futures import ProcessPoolExecutor
 from sketch_items import items_of, plain
+imported = os.getpid(), bytes_read()
 def load():
     return items_of("mixed", 40) + [bytes([i]) * 1_000_000 for i in range(40)]
 def work(item):
-    return os.getpid(), bytes_read(), plain(item)
+    pid, read = imported
+    return os.getpid(), bytes_read() - (read if pid == os.getpid() else 0), plain(item)
+if __name__ == "__main__":
+    multiprocessing.set_start_method("METHOD")
 %s
-read = {}
-for pid, read_by_then, _ in results:
-    read[pid] = max(read_by_then, read.get(pid, 0))
-print(json.dumps({"read": sum(read.values()), "items": [text for _, _, text in results]}))
+if __name__ == "__main__":
+    read = {}
+    for pid, read_by_then, _ in results:
+        read[pid] = max(read_by_then, read.get(pid, 0))
+    print(json.dumps({"read": sum(read.values()), "items": [text for _, _, text in results]}))
 """
 
 
-@pytest.mark.parametrize("name", ["pickled-arguments", "pickled-arguments.executor"])
-def test_indices_are_sent_instead_of_items(name, tmp_path):
-    old, new = (run(POOL % part, tmp_path) for part in parts(name)[:2])
-    print(f"{name}: {old['read']} bytes read by the workers before, {new['read']} after")
+def guarded(part):
+    return 'if __name__ == "__main__":\n' + textwrap.indent(part, "    ")
+
+
+@pytest.mark.parametrize("pool", ["pool", "executor"])
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_indices_are_sent_instead_of_items(pool, method, tmp_path):
+    before, after, _ = parts(f"pickled-arguments.{pool}" + ("" if method == "fork" else ".mapped"))
+    old, new = (run(POOL.replace("METHOD", method) % part, tmp_path) for part in (guarded(before), after))
+    print(f"{pool}, {method}: {old['read']} bytes read by the workers before, {new['read']} after")
     assert new["items"] == old["items"]
     assert old["read"] >= 40_000_000 and new["read"] <= 0.2 * old["read"]
 
@@ -437,7 +448,7 @@ if __name__ == "__main__":
 
 def test_spawned_workers_map_a_file(tmp_path):
     before, after, _ = parts("private-by-spawn")
-    before = 'if __name__ == "__main__":\n' + textwrap.indent(before, "    ")
+    before = guarded(before)
     idle = run("COUNT = 100\n" + SPAWN % before, tmp_path)["private"]
     old, new = (run("COUNT = 60_000\n" + SPAWN % part, tmp_path) for part in (before, after))
     print(f"spawn: {old['private'] - idle} private bytes before, {new['private'] - idle} after")

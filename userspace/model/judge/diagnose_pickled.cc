@@ -1,6 +1,7 @@
 // Diagnoses of memory that workers hold without a copy that was seen: what was pickled to them, and what was there
 // before cowprof attached.
 #include <algorithm>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
@@ -222,15 +223,66 @@ std::string SpawnAdvice(const Facts& facts) {
                       "). Globals are not sent: each worker makes them again.");
 }
 
+bool WorkersInherit(const Facts& facts) {
+  return absl::c_any_of(facts.model.workers_peak.fresh_bytes, [&](const auto& fresh) {
+    const ProcessModel* process = facts.model.Find(fresh.first);
+    return process != nullptr && PicklingMethodOf(*process).empty();
+  });
+}
+
+namespace {
+
+// How to take items from memory that all workers share.
+std::string SharedItemsAdvice(const Facts& facts) {
+  constexpr absl::string_view kInstead =
+      "Send an index, a range or a path instead of the data, and let the workers take the item from ";
+  if (!WorkersInherit(facts)) {
+    return absl::StrCat(
+        kInstead, "a mapped file (numpy.memmap, Arrow, joblib.load with mmap_mode='r'): they inherit no globals.");
+  }
+  const bool pool = facts.framework == Framework::kPool || facts.framework == Framework::kExecutor;
+  return absl::StrCat(
+      kInstead, "one buffer that they inherited (a global that is set ",
+      pool                                    ? "before the pool is made"
+      : facts.framework == Framework::kCelery ? "at import, or in a handler of Celery's worker_init"
+                                              : "before the workers are forked",
+      ": numpy, Arrow, or all items pickled; Python objects would be copied as they are read) or from a mapped "
+      "file.");
+}
+
+// What every task needs. "": no place for that is known.
+std::string OnceAdvice(const Facts& facts) {
+  const std::string memory = absl::StrCat(" (", SharedMemoryOfPython(facts.model), ", numpy.memmap).");
+  switch (facts.framework) {
+    case Framework::kExecutor:
+      if (HasOlderPython(facts.model, 7)) return "";  // it has no initializer
+      [[fallthrough]];
+    case Framework::kPool:
+      return absl::StrCat("Pass what every task needs to the pool's initializer, once, as a path or shared memory",
+                          memory);
+    case Framework::kCelery:
+      return absl::StrCat(
+          "Open what every task needs once in each worker, in a handler of Celery's worker_process_init: a mapped file "
+          "or shared memory",
+          memory);
+    case Framework::kFork:
+      return absl::StrCat("Give each worker what all its tasks need once, as it starts: a path or shared memory",
+                          memory);
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
 Diagnosis PickledArguments(const Facts& facts) {
   // What a worker was started with is an argument, too, unless it is a finding of its own.
   const bool started = PickledWorkersOf(facts).seen.empty();
   std::vector<Grower> growers;
-  bool much = false, inherits = false;
+  bool much = false;
   for (const auto& [index, fresh] : facts.model.workers_peak.fresh_bytes) {
     const ProcessModel* process = facts.model.Find(index);
     if (process == nullptr) continue;
-    inherits |= PicklingMethodOf(*process).empty();
     const Pickled pickled = PickledIn(facts.model, *process, fresh);
     const uint64_t bytes = pickled.received + (started && !pickled.or_imported ? pickled.at_start : 0);
     much |= pickled.received > kNoiseBytes;
@@ -254,18 +306,12 @@ Diagnosis PickledArguments(const Facts& facts) {
                                               facts.Bytes(copies),
                                               " of what it shares with them while it pickled the arguments"));
   AddGrowers(std::move(growers), &diagnosis);
-  diagnosis.advice = {
-      inherits
-          ? "Send an index, a range or a path instead of the data, and let the workers take the item from one buffer "
-            "that they inherited (a global that is set before the pool is made: numpy, Arrow, or all items pickled; "
-            "Python objects would be copied as they are read) or from a mapped file."
-          : "Send an index, a range or a path instead of the data, and let the workers take the item from a mapped "
-            "file (numpy.memmap, Arrow, joblib.load with mmap_mode='r'): they inherit no globals.",
-      absl::StrCat("Pass what every task needs to the pool's initializer, once, as a path or shared memory (",
-                   SharedMemoryOfPython(facts.model), ", numpy.memmap)."),
-      "functools.partial and bound methods are pickled with everything that they hold, for each task."};
-  if (facts.framework == Framework::kExecutor && HasOlderPython(facts.model, 7))  // it has no initializer
-    diagnosis.advice.erase(diagnosis.advice.begin() + 1);
+  diagnosis.advice = {SharedItemsAdvice(facts)};
+  if (std::string once = OnceAdvice(facts); !once.empty()) diagnosis.advice.push_back(std::move(once));
+  if (facts.framework != Framework::kCelery) {  // it sends a task by its name
+    diagnosis.advice.push_back(
+        "functools.partial and bound methods are pickled with everything that they hold, for each task.");
+  }
   diagnosis.saves = SavingOf(diagnosis.bytes);
   return diagnosis;
 }

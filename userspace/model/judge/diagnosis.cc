@@ -154,7 +154,7 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
                        : diagnosis.id == "cow-data"       ? ProgramWrites(facts)
                        : diagnosis.id == "torch-refcount" ? ReadsTensors(facts)
                                                           : true;
-    if (helps) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework);
+    if (helps) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework, WorkersInherit(facts));
   }
   if (!found.empty()) TellTogether(&found);
   // Copies that are a small part of what the workers hold come second.

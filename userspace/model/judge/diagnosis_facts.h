@@ -208,6 +208,8 @@ Diagnosis TrainerGrowth(const Facts& facts);
 // diagnose_pickled.cc
 Diagnosis PrivateBySpawn(const Facts& facts);
 Diagnosis PickledArguments(const Facts& facts);
+// Whether some of the workers at the peak were forked from the program itself, and so have its globals.
+bool WorkersInherit(const Facts& facts);
 Diagnosis BeforeAttach(const Facts& facts);
 // larger_shm.cc
 // A size for /dev/shm that is surely larger: twice what it holds, or held, rounded up to a power of two, but no more

@@ -47,11 +47,16 @@ std::string OfTensors() {
       Text(kPackedTensors), Text(kStackedTensors));
 }
 
-std::string OfArguments(Framework framework) {
+// For `inherits` see FixSketch().
+std::string OfArguments(Framework framework, bool inherits) {
   if (framework == Framework::kJoblib) return absl::StrCat(Text(kJoblibBefore), Text(kPacked), Text(kJoblibAfter));
-  const char* pool = framework == Framework::kExecutor ? "ProcessPoolExecutor(4)" : "multiprocessing.Pool(4)";
-  return absl::StrCat(absl::Substitute(Text(kPoolBefore), pool), Text(kPacked),
-                      absl::Substitute(Text(kPoolAfter), pool));
+  const bool executor = framework == Framework::kExecutor;
+  if (!executor && framework != Framework::kPool && framework != Framework::kFork) return "";
+  const char* pool = executor ? "ProcessPoolExecutor(4)" : "multiprocessing.Pool(4)";
+  const std::string before = absl::Substitute(Text(kPoolBefore), pool);
+  if (inherits) return absl::StrCat(before, Text(kPacked), absl::Substitute(Text(kPoolAfter), pool));
+  return absl::StrCat(before, Text(kPacked), Text(kMapped), Text(kMappedWork), Text(kMapOnce), "    with ", pool,
+                      " as pool:\n        results = list(pool.map(work_on, range(len(items))))\n");
 }
 
 std::string OfFork(const BeforeFork& fix, Framework framework) {
@@ -64,15 +69,15 @@ std::string OfFork(const BeforeFork& fix, Framework framework) {
   return "";
 }
 
-std::string SketchOf(absl::string_view diagnosis, Container container, Framework framework) {
+std::string SketchOf(absl::string_view diagnosis, Container container, Framework framework, bool inherits) {
   const bool is_handle = container == Container::kHdf5 || container == Container::kLmdb;
   if (is_handle && (diagnosis == "cow-refcount" || diagnosis == "cow-data")) return OfHandle(container);
   if (diagnosis == "torch-refcount") return OfTensors();
   if (diagnosis == "cow-refcount") return container == Container::kTensors ? OfTensors() : OfItems(container);
-  if (diagnosis == "pickled-arguments") return OfArguments(framework);
+  if (diagnosis == "pickled-arguments") return OfArguments(framework, inherits);
   if (diagnosis == "private-by-spawn")
     return absl::StrCat("# before: the items are pickled to every worker\nitems = load()\n", Text(kPacked),
-                        Text(kMapped));
+                        Text(kMapped), Text(kMapOnce));
   for (const BeforeFork& fix : kBeforeFork)
     if (diagnosis == fix.diagnosis) return OfFork(fix, framework);
   for (const Sketch& sketch : kSketches)
@@ -134,10 +139,10 @@ Container ContainerOf(const BlameTables& workers, const PickleLook* look) {
   return container;
 }
 
-std::string FixSketch(absl::string_view diagnosis, Container container, Framework framework) {
+std::string FixSketch(absl::string_view diagnosis, Container container, Framework framework, bool inherits) {
   if (framework == Framework::kNative) return "";
   if (diagnosis == "shm-near-full") diagnosis = "shm-full";
-  return std::string(absl::StripSuffix(SketchOf(diagnosis, container, framework), "\n"));
+  return std::string(absl::StripSuffix(SketchOf(diagnosis, container, framework, inherits), "\n"));
 }
 
 }  // namespace cowprof

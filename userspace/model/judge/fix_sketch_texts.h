@@ -209,6 +209,19 @@ class Mapped(Packed):  # pickled as its path; all processes share the pages of t
         self.ends = numpy.load(path + ".ends.npy", mmap_mode="r")
     def __reduce__(self):
         return Mapped, (self.path,)
+)py";
+inline constexpr char kMappedWork[] = R"py(
+
+import functools
+
+@functools.lru_cache(maxsize=None)
+def mapped():  # once in each worker
+    return Mapped("items")
+
+def work_on(i):  # only an index is sent
+    return work(mapped()[i])
+)py";
+inline constexpr char kMapOnce[] = R"py(
 
 if __name__ == "__main__":  # once, not again in every worker
     packed = Packed(load())

@@ -34,17 +34,21 @@ constexpr const char* kFrameworkNames[] = {"",          ".pool",   ".executor", 
                                            ".gunicorn", ".celery", ".fork",     ".native"};
 static_assert(std::size(kContainerNames) == kContainers && std::size(kFrameworkNames) == kCountOf<Framework>);
 
-// Each text of each diagnosis once, under the name of the first container and framework that it is for.
+// Each text of each diagnosis once, under the name of the first container and framework that it is for; ".mapped": of
+// workers that inherit nothing.
 std::map<std::string, std::string> Texts() {
   std::map<std::string, std::string> texts;
   for (const char* diagnosis : kDiagnoses) {
     std::set<std::string> seen = {""};
-    for (size_t framework = 0; framework < kCountOf<Framework>; ++framework) {
-      for (int container = 0; container < kContainers; ++container) {
-        const std::string sketch =
-            FixSketch(diagnosis, static_cast<Container>(container), static_cast<Framework>(framework));
-        if (!seen.insert(sketch).second) continue;
-        texts[absl::StrCat(diagnosis, kContainerNames[container], kFrameworkNames[framework], ".py")] = sketch;
+    for (const bool inherits : {true, false}) {
+      for (size_t framework = 0; framework < kCountOf<Framework>; ++framework) {
+        for (int container = 0; container < kContainers; ++container) {
+          const std::string sketch =
+              FixSketch(diagnosis, static_cast<Container>(container), static_cast<Framework>(framework), inherits);
+          if (!seen.insert(sketch).second) continue;
+          texts[absl::StrCat(diagnosis, kContainerNames[container], kFrameworkNames[framework],
+                             inherits ? "" : ".mapped", ".py")] = sketch;
+        }
       }
     }
   }
@@ -171,6 +175,21 @@ TEST_CASE("fix sketch: words of the framework") {
     for (const char* diagnosis : kDiagnoses)
       CHECK_FALSE(
           absl::StrContains(FixSketch(diagnosis, Container::kDicts, static_cast<Framework>(framework)), "DataLoader"));
+}
+
+TEST_CASE("fix sketch: workers that inherit nothing map a file instead of loading all items again") {
+  for (const Framework framework : {Framework::kPool, Framework::kExecutor, Framework::kFork}) {
+    const std::string forked = FixSketch("pickled-arguments", Container::kAny, framework),
+                      spawned = FixSketch("pickled-arguments", Container::kAny, framework, /*inherits=*/false);
+    CHECK(absl::StrContains(forked, "\nITEMS = Packed(load())"));
+    CHECK(!absl::StrContains(spawned, "ITEMS"));
+    CHECK(spawned.find("if __name__ == \"__main__\":") < spawned.find("Packed(load())"));
+    CHECK(absl::StrContains(spawned, "mmap_mode=\"r\""));
+  }
+  for (const Framework framework : {Framework::kDataLoader, Framework::kGunicorn, Framework::kCelery}) {
+    for (const bool inherits : {true, false})
+      CHECK(FixSketch("pickled-arguments", Container::kAny, framework, inherits).empty());
+  }
 }
 
 TEST_CASE("fix sketch: other findings") {

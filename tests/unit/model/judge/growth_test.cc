@@ -213,4 +213,31 @@ TEST_CASE("diagnosis: arguments that were pickled to workers") {
   CHECK(IdsOf(run) == Ids{"clean"});
 }
 
+TEST_CASE("diagnosis: what helps against pickled arguments fits what started the workers") {
+  const auto found = [](Framework framework, StartMethod start = StartMethod::kUnknown) {
+    Run run = Grown({{kGet, kBootstrap}, {kWork, kBootstrap}}, {80 * kMiB, 2 * kMiB});
+    run.model.workers_peak = {.bytes = 82 << 20, .fresh_bytes = {{1, 82 << 20}}};
+    for (ProcessModel& process : run.model.processes) process.counts.copies = 0;
+    run.model.processes[1].framework = framework;
+    run.model.processes[1].duty.start = start;
+    REQUIRE(IdsOf(run) == Ids{"pickled-arguments"});
+    return DiagnosesOf(run)[0];
+  };
+  const Diagnosis pool = found(Framework::kPool), celery = found(Framework::kCelery);
+  CHECK(absl::StrContains(pool.sketch, "\nITEMS = Packed(load())"));
+  CHECK(absl::StrContains(pool.advice[0], "a global that is set before the pool is made"));
+  CHECK(absl::StrContains(pool.advice[1], "the pool's initializer"));
+  CHECK(celery.sketch.empty());
+  CHECK(absl::StrContains(TextOf(celery), "worker_process_init"));
+  for (const char* words : {"the pool", "initializer", "functools"})
+    CHECK_FALSE(absl::StrContains(TextOf(celery), words));
+  CHECK_FALSE(absl::StrContains(TextOf(found(Framework::kFork)), "initializer"));
+  for (const StartMethod start : {StartMethod::kSpawn, StartMethod::kForkserver}) {
+    const Diagnosis other = found(Framework::kPool, start);
+    CHECK(absl::StrContains(other.advice[0], "they inherit no globals"));
+    CHECK(absl::StrContains(other.sketch, "Mapped(\"items\")"));
+    CHECK_FALSE(absl::StrContains(other.sketch, "ITEMS"));
+  }
+}
+
 }  // namespace cowprof
