@@ -149,11 +149,13 @@ void AggregateEnded(RunModel* model) {
     if (process.ended && process.index > 0) ended.emplace_back(InterestIn(process, *model), process.index);
   }
   if (ended.size() <= model->most_ended + model->most_ended / 4) return;
-  SettleEnded(model);
   const auto kept = ended.end() - model->most_ended;
   std::nth_element(ended.begin(), kept, ended.end());
   absl::flat_hash_set<int> gone;
-  for (auto one = ended.begin(); one != kept; ++one) gone.insert(one->second);
+  for (auto one = ended.begin(); one != kept; ++one) {
+    const bool in_this_sample = std::binary_search(model->lately.begin(), model->lately.end(), one->second);
+    if (!in_this_sample) gone.insert(one->second);
+  }
   // First, since whether an end was bad depends on the parent, which may go, too.
   for (const ProcessModel& process : model->processes) {
     if (!gone.contains(process.index)) continue;

@@ -8,7 +8,8 @@
 namespace cowprof {
 
 // Once more than 1.25 * `most_ended` processes have ended, sums up all but `most_ended` of them. Keeps the first
-// processes that were followed, then those that ended badly, then those that had most memory.
+// processes that were followed, then those that ended badly, then those that had most memory. Those that ended in the
+// last sample stay until the next one: who is told of their ends after this asks the model how they ended.
 void AggregateEnded(RunModel* model);
 
 // Visits every process, listed or aggregated.
@@ -18,7 +19,7 @@ void ForEachRow(const RunModel& model, const Visit& visit) {
   for (const ProcessModel& row : model.ended_aggregates) visit(row);
 }
 
-// Sums up those that have ended since the last call. Call before a sample is added.
+// Sums up those that have ended since the last call. Call before a sample is added, and only then.
 void SettleEnded(RunModel* model);
 
 // Of what they inherited, in pages: of all workers, ended or not.

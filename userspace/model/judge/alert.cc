@@ -284,8 +284,7 @@ std::vector<Alert> AlertWatch::Judge(const Sample& sample, const RunModel& model
   return alerts;
 }
 
-// A process that hangs is told once. It is over if it went on after all, or has ended; by then the model may have no
-// row of it (AggregateEnded).
+// A process that hangs is told once. It is over if it went on after all, or has ended.
 void AlertWatch::JudgeHangs(const Sample& sample, const RunModel& model, std::vector<Alert>* alerts) {
   for (const Event& event : sample.events) {
     const auto* seen = event.As<HangsSeen>();

@@ -21,19 +21,6 @@ std::string ExitCauseOf(const ProcessModel& process, const RunModel& model) {
   return !end.badly ? "done" : process.exit->signaled ? "signal" : "exit-status";
 }
 
-// Of a process that the model has summed up with others already, which it does to killed ones last.
-std::string ExitCauseOf(const ProcessExited& exited) {
-  if (!exited.status) return "unknown";
-  const Exit exit = ExitOf(*exited.status);
-  return exit.signaled ? "signal" : exit.code != 0 ? "exit-status" : "done";
-}
-
-uint64_t EndedWorkers(const RunModel& model) {
-  uint64_t ended = 0;
-  ForEachRow(model, [&](const ProcessModel& row) { ended += row.is_worker() && row.ended ? row.stands_for : 0; });
-  return ended;
-}
-
 // It was not looked at yet, so its number in the recording gives way to the worker_ids of others.
 bool MayBecomeLoader(const ProcessModel& process) {
   return !process.loader && (process.duty.duty == Duty::kUnknown || process.duty.duty == Duty::kLoader);
@@ -49,30 +36,17 @@ void MetricsTally::Append(const Sample& sample, const std::vector<Alert>& raised
 }
 
 void MetricsTally::CountEnds(const Sample& sample, const RunModel& model) {
-  std::vector<const ProcessExited*> summed_up;
   for (const Event& event : sample.events) {
-    const auto* exited = event.As<ProcessExited>();
-    if (exited == nullptr) continue;
-    const ProcessModel* process = model.Find(event.index);
-    if (process == nullptr) summed_up.push_back(exited);
+    const ProcessModel* process = event.Is<ProcessExited>() ? model.Find(event.index) : nullptr;
     if (process == nullptr || !process->ended) continue;
     oom_kills_ += process->oom_victim;
     if (!process->is_worker()) continue;
     ++exits_[ExitCauseOf(*process, model)];
-    ++told_;
     if (!process->peak_private_bytes) continue;
     size_t bucket = 0;
     while (bucket + 1 < kPeakBuckets && *process->peak_private_bytes > uint64_t{1} << (20 + 2 * bucket)) ++bucket;
     ++peaks_[bucket];
     peak_sum_ += *process->peak_private_bytes;
-  }
-  if (summed_up.empty()) return;
-  uint64_t untold = SaturatingSubtract(EndedWorkers(model), told_);  // the others were no workers
-  for (const ProcessExited* exited : summed_up) {
-    if (untold == 0) break;
-    --untold;
-    ++exits_[ExitCauseOf(*exited)];
-    ++told_;
   }
 }
 

@@ -47,7 +47,7 @@ class MetricsTally {
 
   const std::map<std::string, uint64_t>& exits() const { return exits_; }  // by cause
   uint64_t oom_kills() const { return oom_kills_; }
-  // Of ended workers, unless they were summed up with others at once.
+  // Of ended workers.
   const std::array<uint64_t, kPeakBuckets>& peaks() const { return peaks_; }  // not cumulative
   uint64_t peak_sum() const { return peak_sum_; }
   // Alerts that were raised, by kind of limit ("": none) and rule.
@@ -63,7 +63,6 @@ class MetricsTally {
   CauseCounts causes_then_ = {};  // of the workers, at the last update
   std::map<int, WorkerName> workers_;
   std::map<std::string, uint64_t> exits_;
-  uint64_t told_ = 0;  // sum of `exits_`
   uint64_t oom_kills_ = 0;
   std::array<uint64_t, kPeakBuckets> peaks_ = {};
   uint64_t peak_sum_ = 0;

@@ -73,6 +73,21 @@ TEST_CASE("ended processes beyond a number are folded, and every sum stays what 
   CHECK(SumOf(few, true, false).processes == 1);
 }
 
+TEST_CASE("those that ended in the last sample are listed until the next one, however many") {
+  Run run;
+  run.model.most_ended = kMost;
+  Sample burst = {.t = absl::Seconds(1), .events = {Forked(0)}};
+  for (int index = 1; index < kProcesses; ++index) {
+    burst.events.push_back(Forked(index));
+    burst.events.push_back({.t = burst.t, .index = index, .what = ProcessExited{.status = 0}});
+  }
+  Append(burst, &run);
+  CHECK(run.model.processes.size() == kProcesses);
+  Append({.t = absl::Seconds(2)}, &run);
+  CHECK(run.model.processes.size() == 1 + kMost);
+  CHECK(SumOf(run.model, false, false).processes == kProcesses);
+}
+
 TEST_CASE("sums that are kept of those that ended are the sums over all rows") {
   const auto check = [](const RunModel& model) {
     RunModel summed_up = model;

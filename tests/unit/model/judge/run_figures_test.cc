@@ -46,6 +46,7 @@ TEST_CASE("of workers that are summed up, the most that one has is known, if it 
   }
   Append(start, &run);
   Append(end, &run);
+  Append({.t = absl::Seconds(3)}, &run);  // until then all are listed
   const RunFigures figures = FiguresOf("run.json", run, Judge(run), /*complete=*/true);
   CHECK(figures.workers_summed_up == 5);
   REQUIRE(figures.workers_apart.size() == 5);

@@ -1,6 +1,8 @@
 // The text of the metrics: what each metric says of a run made by hand, and that no name can break the format.
 #include "sink/metrics/metrics.h"
 
+#include <signal.h>
+
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>
@@ -174,8 +176,23 @@ TEST_CASE("metrics: exits are counted by cause and never fall") {
   }
   CHECK(job.Says("cowprof_worker_starts_total{job_id=\"job-7\",rank=\"3\"} 8"));
   CHECK(job.Says("cowprof_worker_exits_total{job_id=\"job-7\",rank=\"3\",cause=\"signal\"} 1"));
-  CHECK(job.Says("cowprof_worker_peak_private_bytes_bucket{job_id=\"job-7\",rank=\"3\",le=\"1048576\"} 1"));
+  CHECK(job.Says("cowprof_worker_peak_private_bytes_bucket{job_id=\"job-7\",rank=\"3\",le=\"1048576\"} 8"));
   CHECK(job.Says("cowprof_worker_exits_total{job_id=\"job-7\",rank=\"3\",cause=\"done\"} 7"));
+}
+
+TEST_CASE("metrics: what is asked to end did not die, and a helper is no worker, however many have ended before") {
+  Job job;
+  job.run().model.most_ended = 1;
+  job.Tick(TwoWorkers());
+  for (int index = 3; index < 9; ++index) {
+    const bool helper = index % 2 == 0;
+    Sample sample = {.t = absl::Seconds(index), .events = {Started(index, 0)}, .processes = {RowWithCopies(index, 1)}};
+    if (helper) sample.events.push_back({.index = index, .what = DutyFound{.duty = Duty::kManager}});
+    sample.events.push_back(Exited(index, helper ? SIGKILL : SIGTERM, sample.t));
+    job.Tick(sample);
+  }
+  CHECK(job.Says("cowprof_worker_exits_total{job_id=\"job-7\",rank=\"3\",cause=\"done\"} 3"));
+  CHECK(job.Says("cowprof_worker_exits_total{job_id=\"job-7\",rank=\"3\",cause=\"signal\"} 0"));
 }
 
 TEST_CASE("metrics: what ended by itself while its cgroup ran out of memory was not killed") {
