@@ -23,7 +23,11 @@ is_python() {
 	return 1
 }
 
-handles "$COWPROF_PID" && exec kill -USR1 "$COWPROF_PID"
+# kill is the shell's own: slim images have no /bin/kill.
+if handles "$COWPROF_PID"; then
+	kill -USR1 "$COWPROF_PID"
+	exit
+fi
 # torchrun, a shell script or `uv run` does not: the nearest below it that do are the trainer, or its ranks. What they have
 # forked handles the signal as they do, and is not asked.
 level=$COWPROF_PID
@@ -35,8 +39,11 @@ for _ in 1 2 3 4; do
 	for pid in $children; do
 		if is_python "$pid" && handles "$pid"; then trainers="$trainers $pid"; fi
 	done
-	# shellcheck disable=SC2086  # a list
-	[ -z "$trainers" ] || exec kill -USR1 $trainers
+	if [ -n "$trainers" ]; then
+		# shellcheck disable=SC2086  # a list
+		kill -USR1 $trainers
+		exit
+	fi
 	level=$children
 done
 exit 1

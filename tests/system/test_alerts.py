@@ -4,6 +4,7 @@ alerts_proof.py is the full proof and prints a table. A few of its cases run her
 """
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -197,6 +198,27 @@ time.sleep(60)
 """
 
 
+def slim_environment(folder, pid):
+    """Of an alert, with the programs that a slim image has: kill is not among them."""
+    folder.mkdir()
+    for name in ("awk", "cat", "readlink"):
+        (folder / name).symlink_to(shutil.which(name))
+    return {"PATH": str(folder), "COWPROF_ALERT_KIND": "host", "COWPROF_PID": str(pid)}
+
+
+def test_hook_signals_a_trainer_that_handles_it(tmp_path):
+    (tmp_path / "trainer.py").write_text(HANDLER)
+    trainer = subprocess.Popen([harness.PYTHON, tmp_path / "trainer.py", "a"], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        for _ in range(2):
+            assert trainer.stdout.readline() == b"ready\n"
+        assert subprocess.run([CHECKPOINT_HOOK], env=slim_environment(tmp_path / "bin", trainer.pid), check=False).returncode == 0
+        assert trainer.stdout.readline() == b"a\n"
+    finally:
+        os.killpg(trainer.pid, signal.SIGKILL)
+    assert trainer.stdout.read() == b""
+
+
 def test_hook_finds_the_ranks_below_a_launcher(tmp_path):
     (tmp_path / "rank.py").write_text(HANDLER)
     ranks = [f"{harness.PYTHON} {tmp_path}/rank.py {rank} &" for rank in "ab"]
@@ -204,8 +226,7 @@ def test_hook_finds_the_ranks_below_a_launcher(tmp_path):
     try:
         for _ in range(4):
             assert launcher.stdout.readline() == b"ready\n"
-        environment = {**os.environ, "COWPROF_ALERT_KIND": "host", "COWPROF_PID": str(launcher.pid)}
-        assert subprocess.run([CHECKPOINT_HOOK], env=environment, check=False).returncode == 0
+        assert subprocess.run([CHECKPOINT_HOOK], env=slim_environment(tmp_path / "bin", launcher.pid), check=False).returncode == 0
         asked = {launcher.stdout.readline() for _ in range(2)}
     finally:
         os.killpg(launcher.pid, signal.SIGKILL)
