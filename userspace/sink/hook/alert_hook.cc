@@ -196,7 +196,7 @@ void AlertHook::Take(HookRun run) {
 void AlertHook::Poll() {
   if (pid_ != 0) {
     Reap(/*wait=*/false);
-    if (pid_ != 0 && BootTime() - started_ >= limits_.time && !killed_) Kill();
+    if (pid_ != 0 && BootTime() - started_ >= limits_.time && !killed_after_) Kill();
   }
   if (pid_ != 0 || waiting_.empty() || BootTime() - started_ < limits_.gap) return;
   if (absl::Status status = Start(waiting_.front()); !status.ok()) Report(std::string(status.message()));
@@ -231,17 +231,18 @@ absl::Status AlertHook::Start(const HookRun& run) {
   if (pid == 0) Exec(input->fd(), words.data(), variables.data(), signals_);
   setpgid(pid, pid);  // in both processes, as either may come first
   pid_ = pid;
-  killed_ = false;
+  killed_after_.reset();
   return absl::OkStatus();
 }
 
 // Gives up a hook that became another user (sudo): it can't be killed, and waiting for it could take forever.
 void AlertHook::Kill() {
-  killed_ = true;
+  if (!killed_after_) killed_after_ = BootTime() - started_;
   kill(-pid_, SIGKILL);
   if (kill(pid_, SIGKILL) == 0 || errno != EPERM) return;
   pid_ = 0;
-  Report(absl::StrCat("took longer than ", HumanDuration(limits_.time),
+  Report(absl::StrCat(*killed_after_ >= limits_.time ? absl::StrCat("took longer than ", HumanDuration(limits_.time))
+                                                     : "outlives the recording",
                       " and can't be killed: it became another user; it keeps running"));
 }
 
@@ -251,11 +252,15 @@ void AlertHook::Reap(bool wait) {
   while ((got = waitpid(pid_, &status, wait ? 0 : WNOHANG)) < 0 && errno == EINTR) {
   }
   if (got == 0) return;
-  const bool some_live = killed_ && kill(-pid_, 0) != 0 && errno == EPERM;
+  const bool some_live = killed_after_ && kill(-pid_, 0) != 0 && errno == EPERM;
   pid_ = 0;
-  if (killed_)
-    return Report(absl::StrCat("took longer than ", HumanDuration(limits_.time), " and was killed",
-                               some_live ? ", except what became another user" : ""));
+  if (killed_after_) {
+    const absl::string_view except = some_live ? ", except what became another user" : "";
+    if (*killed_after_ >= limits_.time)
+      return Report(absl::StrCat("took longer than ", HumanDuration(limits_.time), " and was killed", except));
+    return Report(absl::StrCat("was killed ", HumanDuration(*killed_after_), " after its start", except,
+                               ", since the recording had ended"));
+  }
   const Exit exit = ExitOf(status);
   if (exit.signaled) return Report(absl::StrCat("was killed by ", SignalName(exit.signal)));
   if (exit.code == kCannotExec) return Report("could not be run, or ended with status 126; try it by hand");

@@ -12,6 +12,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,7 @@ class AlertHook {
   HookLimits limits_;
   std::deque<HookRun> waiting_;
   pid_t pid_ = 0;                                       // of the hook that runs, and of its process group; 0: none
-  bool killed_ = false;                                 // because it took too long
+  std::optional<absl::Duration> killed_after_;          // its start; absent: it was not
   absl::Duration started_ = -absl::InfiniteDuration();  // on CLOCK_BOOTTIME
   bool reported_ = false;
   uint64_t dropped_ = 0;

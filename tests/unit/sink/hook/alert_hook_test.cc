@@ -241,7 +241,11 @@ TEST_CASE("the end of a recording ends a hook that hangs, and all that it starte
   hook.Raise();
   hook.Await("/pid");
   SECTION("orderly") { hook.hook().Finish(); }
-  SECTION("at once") { hook.Drop(); }
+  SECTION("at once") {
+    hook.Drop();
+    CHECK(absl::StrContains(hook.said(), ": was killed "));
+    CHECK(absl::StrContains(hook.said(), " s after its start, since the recording had ended (reported once)"));
+  }
   pid_t pid = 0;
   std::ifstream(hook.root() + "/pid") >> pid;
   REQUIRE(pid > 0);
