@@ -39,6 +39,19 @@ absl::string_view MissesCopies(const RunFigures& run) {
                                                 : "";
 }
 
+constexpr absl::string_view kCountAlike =
+    "; count them exactly, or give a share of a baseline that was counted the same way";
+
+bool BoundsCopies(const Bound& bound) {
+  return bound.figure == Figure::kCopied || bound.figure == Figure::kCopiedPerBatch;
+}
+
+// Whether other faults may be among the copies, and any number of them: then a figure of copies is known from above
+// only. That of a baseline that was counted alike is as high.
+bool MayBeLess(const RunFigures& run, const Bound& bound) {
+  return run.exactness == Exactness::kUpperBound && BoundsCopies(bound) && bound.baseline.empty();
+}
+
 struct Measured {
   std::string label;            // "copied by worker 0 (4242)"
   std::optional<double> value;  // at most
@@ -46,12 +59,15 @@ struct Measured {
 };
 
 std::vector<Measured> Measure(const RunFigures& run, const Bound& bound) {
-  if (bound.scope == BoundScope::kAll) return {{NameOf(bound.figure), run.Get(bound.figure), run.Least(bound.figure)}};
+  const bool may_be_less = MayBeLess(run, bound);
+  const auto least = [&](std::optional<double> known) { return known && may_be_less ? 0 : known; };
+  if (bound.scope == BoundScope::kAll)
+    return {{NameOf(bound.figure), run.Get(bound.figure), least(run.Least(bound.figure))}};
   std::vector<Measured> out;
   for (const MemberFigures& member : bound.scope == BoundScope::kWorker ? run.workers_apart : run.ranks_apart) {
     const Count& count = bound.figure == Figure::kCopied ? member.copied : member.private_peak;
     const std::optional<double> value = count ? std::optional<double>(*count) : std::nullopt;
-    out.push_back({absl::StrCat(NameOf(bound.figure), " of ", member.label), value, value});
+    out.push_back({absl::StrCat(NameOf(bound.figure), " of ", member.label), value, least(value)});
   }
   return out;
 }
@@ -141,18 +157,19 @@ BoundResult Hold(const RunFigures& run, const Bound& bound, const std::map<std::
     return result;
   }
   if (*worst->value > allowed->certain) {
-    return undecided(absl::StrCat(worst->label, is, Amount(*worst->value), ", and ", Amount(allowed->certain),
-                                  " is allowed; not every batch was seen"));
+    const std::string why = MayBeLess(run, bound)
+                                ? absl::StrCat("; other faults may be among these copies", kCountAlike)
+                                : "; not every batch was seen";
+    return undecided(
+        absl::StrCat(worst->label, is, Amount(*worst->value), ", and ", Amount(allowed->certain), " is allowed", why));
   }
   if (!all_known) return undecided("the recording does not have that figure for every worker");
   if (const std::string why = WhyTooLow(run, bound); !why.empty()) return undecided(why);
   if (!defects.empty()) return undecided(absl::StrJoin(defects, " "));
-  const bool of_copies = bound.figure == Figure::kCopied || bound.figure == Figure::kCopiedPerBatch;
   // A baseline that was counted alike is as low.
-  if (const absl::string_view why = MissesCopies(run); of_copies && bound.baseline.empty() && !why.empty()) {
+  if (const absl::string_view why = MissesCopies(run); BoundsCopies(bound) && bound.baseline.empty() && !why.empty()) {
     return undecided(absl::StrCat(worst->label, is, Amount(*worst->value), " of ", Amount(allowed->certain),
-                                  " allowed, but ", why,
-                                  "; count them exactly, or give a share of a baseline that was counted the same way"));
+                                  " allowed, but ", why, kCountAlike));
   }
   result.sentence = absl::StrCat(Printable(bound.text), ": ", worst->label, is, Amount(*worst->value), " of ",
                                  Amount(allowed->certain), " allowed");

@@ -178,6 +178,31 @@ TEST_CASE("where copies are missed no absolute bound on copies is kept", "[budge
         "exactly, or give a share of a baseline that was counted the same way");
 }
 
+TEST_CASE("where other faults may count as copies no absolute bound on copies is broken", "[budget]") {
+  RunFigures run = Recording(10 * kMiB);
+  run.exactness = Exactness::kUpperBound;
+  run.rung = "perf-event";
+  run.figures[static_cast<size_t>(Figure::kCopiedPerBatch)] = 2 * kMiB;
+  for (const BoundScope scope : {BoundScope::kAll, BoundScope::kWorker}) {
+    CHECK(OutcomeOf(run, {.bounds = {Copied("20MiB", scope)}}) == BoundOutcome::kKept);
+    CHECK(OutcomeOf(run, {.bounds = {Copied("1MiB", scope)}}) == BoundOutcome::kUndecided);
+  }
+  Bound per_batch = Copied("1MiB"), own = Copied("1MiB", BoundScope::kWorker);
+  per_batch.figure = Figure::kCopiedPerBatch;
+  own.figure = Figure::kPrivatePeak;
+  CHECK(OutcomeOf(run, {.bounds = {per_batch}}) == BoundOutcome::kUndecided);
+  CHECK(OutcomeOf(run, {.bounds = {own}}) == BoundOutcome::kBroken);
+  RunFigures base = run;
+  base.figures[static_cast<size_t>(Figure::kCopied)] = 5 * kMiB;
+  CHECK(OutcomeOf(run, {.bounds = {Copied("105%:base")}}, {{"base", base}}) == BoundOutcome::kBroken);
+  CHECK(OutcomeOf(run, {.bounds = {Copied("105%:base")}}, {{"base", run}}) == BoundOutcome::kKept);
+  CHECK(Check(run, {.bounds = {Copied("20MiB")}}, {}).results[0].sentence ==
+        "20MiB: copied is at most 10.0 MiB of 20.0 MiB allowed");
+  CHECK(Check(run, {.bounds = {Copied("1MiB")}}, {}).results[0].sentence ==
+        "1MiB: can't be decided: copied is at most 10.0 MiB, and 1.0 MiB is allowed; other faults may be among these "
+        "copies; count them exactly, or give a share of a baseline that was counted the same way");
+}
+
 TEST_CASE("a diagnosis that the recording could not show is not said to be missing", "[budget]") {
   const auto outcome = [](const std::string& id, const std::function<void(RunFigures*)>& change) {
     RunFigures run = Recording(30 * kMiB);
