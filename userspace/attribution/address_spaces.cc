@@ -16,6 +16,12 @@ constexpr uint64_t kLeastBytesWithHeads = 1 << 20;
 constexpr int kMostLooks = 8;           // at once, of half a millisecond each
 constexpr uint64_t kPoolsInArena = 64;  // ARENA_BITS - POOL_BITS, Objects/obmalloc.c, from 3.6 to 3.14
 
+// A reader drops regions that begin inside of one that it is told.
+void Tell(size_t number, const Region& region, std::map<uint64_t, size_t>* told) {
+  if (region.start < region.end) told->erase(told->upper_bound(region.start), told->lower_bound(region.end));
+  (*told)[region.start] = number;
+}
+
 }  // namespace
 
 std::shared_ptr<const std::vector<AddressRange>> AddressSpaces::RangesOf(int owner, pid_t pid, uint64_t pool_bytes,
@@ -34,12 +40,19 @@ std::shared_ptr<const std::vector<AddressRange>> AddressSpaces::RangesOf(int own
     space.numbers.push_back(next_number_++);
     space.told_ends.push_back(space.known[i].end);
     new_regions_.push_back({owner, space.known[i]});
+    Tell(i, space.known[i], &space.told);
   }
-  // A process that was forked from it may have one that is smaller: they never shrink.
-  for (size_t i = 0; i < space.numbers.size(); ++i) {
+  // A process that was forked from it may have one that is smaller: they don't shrink. But one whose place another had
+  // taken, as a mapping that of its arenas while they were swapped out, is told again.
+  for (const AddressRange& range : *space.ranges) {
+    const size_t i = range.number;
+    if (i >= space.numbers.size()) continue;
     const Region& region = space.known[i];
-    if (region.end <= space.told_ends[i]) continue;
+    const auto told = space.told.find(region.start);
+    const bool is_back = told == space.told.end() || told->second != i;
+    if (!is_back && region.end <= space.told_ends[i]) continue;
     space.told_ends[i] = region.end;
+    Tell(i, region, &space.told);
     grown_regions_.push_back({space.numbers[i], region.end - region.start});
   }
   return space.ranges;

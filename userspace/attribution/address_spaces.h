@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -38,7 +39,8 @@ class AddressSpaces {
   void LookForHeads(int owner, pid_t pid, const HeadLayout& layout, const TypeLookup& types);
   // Adds what a sweep of the process `index`, which has the address space of `owner`, found.
   void Add(int owner, int index, const FinishedSweep& sweep);
-  // New regions, those that grew, and changed counts since the last call; once, a note that there are too many regions.
+  // New regions, those that grew or are back, and changed counts since the last call; once, a note that there are too
+  // many regions.
   void Take(Sample* sample);
   // No process has the address space of `owner` any more, or `owner` has another one since.
   void ForgetSpace(int owner) { spaces_.erase(owner); }
@@ -50,6 +52,7 @@ class AddressSpaces {
     std::vector<Region> known;        // by the number that the sweep has
     std::vector<int> numbers;         // their numbers in the recording; of the first ones, if there are too many
     std::vector<uint64_t> told_ends;  // of these, the end that was told last
+    std::map<uint64_t, size_t> told;  // start -> place in `known`: what a reader takes to be there
     std::shared_ptr<const std::vector<AddressRange>> ranges;
     absl::Duration looked;
     std::vector<uint64_t> looked_bytes;  // of each of `known`: its size when heads were last looked for

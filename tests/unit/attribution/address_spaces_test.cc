@@ -48,6 +48,27 @@ TEST_CASE("mappings are read again after a while, and a region that is known kee
   }
 }
 
+// As a mapping whose arenas are swapped out for a while, and not found.
+TEST_CASE("a region whose place another had taken is told again, once, when it is back") {
+  Setting setting;
+  constexpr char kOne[] = "00400000-00600000 rw-p 00000000 00:00 0\n";
+  constexpr char kTwo[] = "00400000-00500000 rw-p 00000000 00:00 0 [heap]\n00500000-00600000 rw-p 00000000 00:00 0\n";
+  absl::Duration t;
+  const auto grown = [&](const char* maps) {
+    setting.Map(maps);
+    setting.spaces.RangesOf(3, 7, 0, t += absl::Seconds(10));
+    setting.spaces.Take(&setting.sample);
+    return setting.sample.grown_regions;
+  };
+  CHECK(grown(kTwo).empty());
+  CHECK(grown(kOne).empty());
+  CHECK(setting.sample.new_regions.size() == 1);
+  CHECK(grown(kTwo) == std::vector<GrownRegion>{{0, 0x100000}, {1, 0x100000}});
+  CHECK(grown(kTwo).empty());
+  CHECK(grown(kOne) == std::vector<GrownRegion>{{2, 0x200000}});
+  CHECK(setting.sample.new_regions.empty());
+}
+
 TEST_CASE("of an address space that is forgotten nothing is kept") {
   Setting setting;
   setting.Map("00400000-00500000 rw-p 00000000 00:00 0 [heap]\n");

@@ -124,7 +124,8 @@ struct NumberedRegion {
   bool operator==(const NumberedRegion&) const = default;
 };
 
-// A region that has become larger than it was known to be, as the heap does while data is loaded.
+// A region that has become larger than it was known to be, as the heap does while data is loaded; or that is there
+// again, where others were in between.
 struct GrownRegion {
   int region = 0;  // number, in order of appearance
   uint64_t bytes = 0;

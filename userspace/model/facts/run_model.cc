@@ -92,24 +92,25 @@ class RunAppender {
   } last_;
 };
 
-// Regions of an address space do not overlap: those that begin inside of this one are gone.
-void ForgetInside(const NumberedRegion& region, RunModel* model) {
+// This one is there now. Regions of an address space do not overlap: those that begin inside of it are gone.
+void PutInPlace(int number, RunModel* model) {
+  const NumberedRegion& region = model->regions[number];
   const auto [start, end] = std::make_pair(region.region.start, region.region.end);
   auto& starts = model->regions_by_start;
   if (start < end) starts.erase(starts.upper_bound({region.index, start}), starts.lower_bound({region.index, end}));
+  starts[{region.index, start}] = number;
 }
 
 void AppendRegions(const Sample& sample, RunModel* model) {
   for (const NumberedRegion& region : sample.new_regions) {
-    ForgetInside(region, model);
-    model->regions_by_start[{region.index, region.region.start}] = static_cast<int>(model->regions.size());
     model->regions.push_back(region);
+    PutInPlace(static_cast<int>(model->regions.size()) - 1, model);
   }
   for (const GrownRegion& grown : sample.grown_regions) {
     if (grown.region < 0 || grown.region >= static_cast<int>(model->regions.size())) continue;
     Region& region = model->regions[grown.region].region;
     region.end = SaturatingAdd(region.start, grown.bytes);
-    ForgetInside(model->regions[grown.region], model);
+    PutInPlace(grown.region, model);
   }
   for (const RegionCount& count : sample.regions) {
     const bool known = count.region >= 0 && count.region < static_cast<int>(model->regions.size());

@@ -142,6 +142,22 @@ TEST_CASE("pages of a region are not lost to smaller ones that lay there before"
   CHECK(model.regions_by_start.size() == 3);  // the third is of another address space
 }
 
+TEST_CASE("copied pages count for the regions that are there again, not for one that took their place for a while") {
+  RunModel model;
+  const auto region = [](RegionKind kind, uint64_t first, uint64_t end) {
+    return NumberedRegion{0, {kind, "", first * 4096, end * 4096}};
+  };
+  Append({.events = {Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked)},
+          .new_regions = {region(RegionKind::kPymallocArena, 10, 20), region(RegionKind::kPymallocArena, 20, 30)}},
+         &model);
+  Append({.pages = {{1, Cause::kRefcount, 18, 4}}, .new_regions = {region(RegionKind::kMmap, 10, 30)}}, &model);
+  CHECK(model.processes[1].copied_pages[2] == 4);
+  Append({.pages = {{1, Cause::kRefcount, 15, 10}}, .grown_regions = {{0, 10 * 4096}, {1, 10 * 4096}}}, &model);
+  CHECK(model.processes[1].copied_pages[0] == 5);
+  CHECK(model.processes[1].copied_pages[1] == 5);
+  CHECK(model.processes[1].copied_pages[2] == 4);
+}
+
 TEST_CASE("a forked process runs its parent's Python, until it runs another program") {
   RunModel model;
   Append({.events = {Process(0, -1, Origin::kTarget), Python(0, "3.11.2")}}, &model);
