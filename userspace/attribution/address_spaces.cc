@@ -35,6 +35,7 @@ std::shared_ptr<const std::vector<AddressRange>> AddressSpaces::RangesOf(int own
     regions = SplitArenas(regions, PresentMemory(pid, proc_), pool_bytes, kPoolsInArena * pool_bytes);
   }
   space.ranges = std::make_shared<const std::vector<AddressRange>>(NumberRegions(regions, &space.known));
+  space_full_ |= space.ranges->size() < regions.size();
   space.looked = t;
   for (size_t i = space.numbers.size(); i < space.known.size() && next_number_ < most_regions_; ++i) {
     space.numbers.push_back(next_number_++);
@@ -124,9 +125,11 @@ void AddressSpaces::Take(Sample* sample) {
   sample->grown_regions = std::exchange(grown_regions_, {});
   sample->regions = std::exchange(changed_, {});
   sample->heads = std::exchange(heads_, {});
-  if (next_number_ < most_regions_ || std::exchange(told_full_, true)) return;
+  const bool full = next_number_ >= most_regions_;
+  if ((!full && !space_full_) || std::exchange(told_full_, true)) return;
+  const std::string most = full ? absl::StrCat(most_regions_) : absl::StrCat(kMaxRanges, " of one address space");
   sample->events.push_back({.t = sample->t,
-                            .what = Note{absl::StrCat("the list of regions ends here, after ", most_regions_,
+                            .what = Note{absl::StrCat("the list of regions ends here, after ", most,
                                                       "; pages are counted and explained as before")}});
 }
 

@@ -61,6 +61,7 @@ class AddressSpaces {
   ProcFs proc_;
   uint64_t page_bytes_;
   int most_regions_, next_number_ = 0;
+  bool space_full_ = false;  // one has had more regions than a sweep can number
   bool told_full_ = false;
   absl::flat_hash_map<int, Space> spaces_;  // by owner
   std::vector<NumberedRegion> new_regions_;

@@ -123,4 +123,26 @@ TEST_CASE("when there are too many regions, those that have a number are counted
   CHECK(sample.events.size() == 1);
 }
 
+// As pymalloc's arenas of 256 KiB, up to CPython 3.9, once they hold 16 GiB.
+TEST_CASE("when an address space has more regions than a sweep can number, it is said once") {
+  Setting setting;
+  std::string maps;
+  for (uint64_t i = 1; i <= kMaxRanges; ++i)
+    absl::StrAppend(&maps, absl::Hex(i << 20), "-", absl::Hex((i << 20) + 4096), " rw-p 00000000 00:00 0\n");
+  setting.Map(maps);
+  CHECK(setting.spaces.RangesOf(3, 7, 0, absl::Seconds(1))->size() == kMaxRanges);
+  CHECK(setting.NewStarts().size() == kMaxRanges);
+  CHECK(setting.sample.events.empty());
+  setting.Map(maps + "7f0000000000-7f0000001000 rw-p 00000000 00:00 0\n");
+  CHECK(setting.spaces.RangesOf(3, 7, 0, absl::Seconds(11))->size() == kMaxRanges);
+  CHECK(setting.NewStarts().empty());
+  REQUIRE(setting.sample.events.size() == 1);
+  CHECK(setting.sample.events[0].As<Note>()->text ==
+        "the list of regions ends here, after 65535 of one address space; pages are counted and explained as before");
+  setting.spaces.RangesOf(3, 7, 0, absl::Seconds(21));
+  setting.sample.events.clear();
+  CHECK(setting.NewStarts().empty());
+  CHECK(setting.sample.events.empty());
+}
+
 }  // namespace cowprof
