@@ -8,6 +8,11 @@
 #include "absl/strings/str_join.h"
 
 namespace cowprof {
+namespace {
+
+constexpr size_t kMostKnown = 1 << 16;  // more than twice the rows that the probes have room for
+
+}  // namespace
 
 int CopySites::FrameNumber(const Frame& frame) {
   const auto [known, is_new] =
@@ -28,9 +33,14 @@ const std::vector<int>& CopySites::StackOf(uint64_t stack, Program& program) {
   return known->second;
 }
 
+CopySites::Key CopySites::KeyOf(const CopySiteRow& row, const Member& member) const {
+  const uint32_t image = row.image != 0 ? row.image : programs_->OfRow(row.image, member).image();
+  return {image, row.shape, row.ip, row.type, row.stack};
+}
+
 int CopySites::NumberOf(const CopySiteRow& row, const Member& member) {
   Program& program = programs_->OfRow(row.image, member);
-  const Key key = {row.image != 0 ? row.image : program.image(), row.shape, row.ip, row.type, row.stack};
+  const Key key = KeyOf(row, member);
   if (const auto known = known_.find(key); known != known_.end()) return known->second;
   program.memory().Prefer(member.id);
   const NativeSymbol symbol = (row.ip != 0 ? program.SymbolOf(row.ip) : std::nullopt).value_or(NativeSymbol{});
@@ -57,7 +67,7 @@ std::vector<int> CopySites::WithoutImports(const std::vector<int>& frames) const
 
 int CopySites::GrowthNumberOf(const CopySiteRow& row, const Member& member) {
   Program& program = programs_->OfRow(row.image, member);
-  const Key key = {row.image != 0 ? row.image : program.image(), row.shape, 0, 0, row.stack};
+  const Key key = KeyOf(row, member);
   if (const auto known = known_.find(key); known != known_.end()) return known->second;
   program.memory().Prefer(member.id);
   std::vector<int> frames = WithoutImports(StackOf(row.stack, program));
@@ -88,12 +98,29 @@ void CopySites::Read(const std::vector<CopySiteRow>& rows) {
     count.samples += row.samples;
     count.squares += row.squares;
   }
+  if (known_.size() > kMostKnown || stacks_.size() > kMostKnown) KeepOnly(rows);
   for (const auto& [key, count] : counts) {
     if (std::exchange(read_copies_[key], count.copies) != count.copies) changed_[key] = count;
   }
   for (const auto& [key, count] : growth) {
     if (std::exchange(read_growth_[key], count.pages) != count.pages) changed_growth_[key] = count;
   }
+}
+
+// Children that import after the fork have their code elsewhere each time, and so ever new stacks. The rows that there
+// are keep their numbers: their stacks can't be read a second time. Others are named again, alike, if they come back.
+void CopySites::KeepOnly(const std::vector<CopySiteRow>& rows) {
+  decltype(known_) known;
+  decltype(stacks_) stacks;
+  for (const CopySiteRow& row : rows) {
+    const Member* member = programs_->Find(row.serial);
+    if (member == nullptr) continue;
+    if (auto one = known_.extract(KeyOf(row, *member))) known.insert(std::move(one));
+    if (auto one = stacks_.extract({programs_->OfRow(row.image, *member).image(), row.stack}))
+      stacks.insert(std::move(one));
+  }
+  known_ = std::move(known);
+  stacks_ = std::move(stacks);
 }
 
 void CopySites::Tell(const absl::flat_hash_set<int>* only, Sample* sample) {

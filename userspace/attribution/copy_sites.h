@@ -24,7 +24,7 @@ class CopySites {
   CopySites(Programs* programs, RowCauses* causes, FaultSource* faults)
       : programs_(programs), causes_(causes), faults_(faults) {}
 
-  // Names what the rows refer to. Call while the processes are still there.
+  // Names what the rows refer to: all rows that there are. Call while the processes are still there.
   void Read(const std::vector<CopySiteRow>& rows);
   // Reports what is new or changed since it was last reported: of these processes only (by index), or of all (null).
   void Tell(const absl::flat_hash_set<int>* only, Sample* sample);
@@ -34,11 +34,13 @@ class CopySites {
  private:
   using Key = std::tuple<uint32_t, uint32_t, uint64_t, uint64_t, uint64_t>;  // image, shape, ip, type, stack
 
+  Key KeyOf(const CopySiteRow& row, const Member& member) const;
   int NumberOf(const CopySiteRow& row, const Member& member);
   int GrowthNumberOf(const CopySiteRow& row, const Member& member);
   std::vector<int> WithoutImports(const std::vector<int>& frames) const;
   const std::vector<int>& StackOf(uint64_t stack, Program& program);
   int FrameNumber(const Frame& frame);
+  void KeepOnly(const std::vector<CopySiteRow>& rows);
 
   Programs* programs_;
   RowCauses* causes_;

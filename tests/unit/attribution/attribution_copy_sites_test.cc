@@ -224,6 +224,31 @@ TEST_CASE("attribution: places of a process that ended are still told, once") {
   CHECK(setting.ToldCopySites() == Sample{});
 }
 
+// As of a worker pool whose children, one for each job, import their modules at other addresses each time.
+TEST_CASE("attribution: stacks of rows that are gone are not kept for ever, and the others stay at their places") {
+  Child child;
+  Setting setting;
+  setting.Follow(1, child.pid());
+  const auto row = [](uint64_t stack, uint64_t pages) {
+    return CopySiteRow{.serial = 1, .image = 1, .shape = COWPROF_SHAPE_NEW, .stack = stack, .copies = pages};
+  };
+  const auto frames = [](size_t count) { return std::vector<cowprof_frame>(count); };  // of a program without Python
+  setting.faults.stacks = {{1, frames(1)}, {2, frames(2)}};
+  setting.faults.copy_sites = {row(1, 5), row(2, 6)};
+  CHECK(setting.ToldCopySites().growth == std::vector<GrowthCount>{{0, 0, 5, 0}, {0, 1, 6, 0}});
+  setting.faults.stacks.clear();
+  for (uint64_t stack = 3; stack < 70'000;) {
+    setting.faults.copy_sites = {row(1, 5)};
+    for (int i = 0; i < 10'000; ++i) setting.faults.copy_sites.push_back(row(stack++, 1));
+    setting.ToldCopySites();
+  }
+  setting.faults.stacks = {{2, frames(3)}};
+  setting.faults.copy_sites = {row(1, 7), row(2, 8)};
+  const Sample told = setting.ToldCopySites();
+  CHECK(told.new_growth_sites == std::vector<GrowthSite>{{{0, 0, 0}}});
+  CHECK(told.growth == std::vector<GrowthCount>{{0, 0, 7, 0}, {0, 3, 8, 0}});
+}
+
 TEST_CASE("attribution: places that could not be pulled are told the next time") {
   Child child;
   Setting setting;
