@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "attribution/malloc_lists.h"
 #include "model/format.h"
+#include "posix/clock.h"
 #include "python/cached_memory.h"
 #include "python/environ.h"
 #include "source/environment.h"
@@ -26,6 +27,9 @@ constexpr absl::Duration kFirstGapAfterExec = absl::Milliseconds(20), kFirstGap 
 constexpr absl::Duration kLongestGap = absl::Seconds(60);
 // For glibc's malloc, which has lists from the first allocation on: for 4 minutes after an exec, otherwise for 10.
 constexpr int kMostMallocLooks = 16;
+// Between two looks at what is mapped, for code that is generated at run time: with 100,000 mappings one takes a tenth
+// of a second.
+constexpr absl::Duration kLookAtMappingsAgain = absl::Seconds(10);
 constexpr int kMostEnvironLooks = 8;  // the process that is looked at may just have ended
 
 constexpr char kNoHeads[] = "the size of the collector's headers, 24 or 32 bytes, can't be read off sys.modules";
@@ -272,6 +276,7 @@ bool Program::ReadMappings() {
     if (!mappings.ok() || mappings->empty()) continue;
     symbols_ = std::make_unique<NativeSymbols>(*std::move(mappings), proc_.PathOf(pid, ""), elf_cache_);
     mapped_by_ = pid;
+    mapped_at_ = BootTime();
     return true;
   }
   return false;
@@ -285,10 +290,12 @@ bool Program::HasOtherCode(uint64_t ip) const {
          memory_.Of(mapped_by_).Read(ip, absl::MakeSpan(known)) && own != known;
 }
 
-// Reads the mappings once more if the address is in none: a library may have been loaded since.
+// Reads the mappings once more if there was no code: a library may have been loaded since. Where there was generated
+// code, one seldom takes its place.
 std::optional<NativeSymbol> Program::SymbolOf(uint64_t ip) {
   if ((symbols_ == nullptr || HasOtherCode(ip)) && !ReadMappings()) return std::nullopt;
   if (std::optional<NativeSymbol> symbol = symbols_->Find(ip)) return symbol;
+  if (symbols_->IsGenerated(ip) && BootTime() - mapped_at_ < kLookAtMappingsAgain) return NativeSymbol{};
   if (!ReadMappings()) return std::nullopt;
   return symbols_->Find(ip).value_or(NativeSymbol{});
 }

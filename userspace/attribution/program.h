@@ -123,7 +123,8 @@ class Program {
   std::unique_ptr<TypeReader> types_;
   std::unique_ptr<CodeReader> codes_;
   std::unique_ptr<NativeSymbols> symbols_;
-  pid_t mapped_by_ = 0;  // whose mappings those are
+  pid_t mapped_by_ = 0;       // whose mappings those are
+  absl::Duration mapped_at_;  // when they were read, by BootTime()
   absl::flat_hash_map<uint64_t, WriteKind> kinds_;
 };
 

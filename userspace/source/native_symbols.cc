@@ -110,14 +110,25 @@ std::optional<NativeSymbol> NativeSymbols::Find(uint64_t address) {
   return answer;
 }
 
-std::optional<NativeSymbol> NativeSymbols::Resolve(uint64_t address) const {
+const Mapping* NativeSymbols::MappingAt(uint64_t address) const {
   auto next = std::upper_bound(mappings_.begin(), mappings_.end(), address,
                                [](uint64_t value, const Mapping& mapping) { return value < mapping.begin; });
-  if (next == mappings_.begin()) return std::nullopt;
+  if (next == mappings_.begin()) return nullptr;
   const Mapping& mapping = *std::prev(next);
-  if (address >= mapping.end) return std::nullopt;
+  return address < mapping.end ? &mapping : nullptr;
+}
+
+bool NativeSymbols::IsGenerated(uint64_t address) const {
+  const Mapping* mapping = MappingAt(address);
+  return mapping != nullptr && mapping->executable && !absl::StartsWith(mapping->name, "/");
+}
+
+std::optional<NativeSymbol> NativeSymbols::Resolve(uint64_t address) const {
+  const Mapping* at = MappingAt(address);
+  if (at == nullptr) return std::nullopt;
+  const Mapping& mapping = *at;
   if (mapping.name == "[vdso]" || mapping.name == "[vsyscall]") return NativeSymbol{mapping.name, ""};
-  if (!absl::StartsWith(mapping.name, "/")) return std::nullopt;  // anonymous memory: code generated at run time
+  if (!absl::StartsWith(mapping.name, "/")) return std::nullopt;  // anonymous memory
 
   NativeSymbol symbol{std::string(BaseName(absl::StripSuffix(mapping.name, kDeleted))), ""};
   const std::shared_ptr<ElfFile> file = OpenFile(mapping);

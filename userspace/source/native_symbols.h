@@ -52,8 +52,11 @@ class NativeSymbols {
 
   // nullopt: no file is mapped at `address`. Caches up to 64 Ki answers.
   std::optional<NativeSymbol> Find(uint64_t address);
+  // Whether executable memory that is no file's was mapped there: code that is generated at run time.
+  bool IsGenerated(uint64_t address) const;
 
  private:
+  const Mapping* MappingAt(uint64_t address) const;  // null: none
   std::shared_ptr<ElfFile> OpenFile(const Mapping& mapping) const;
   std::optional<NativeSymbol> Resolve(uint64_t address) const;
 

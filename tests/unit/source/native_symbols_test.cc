@@ -97,6 +97,20 @@ TEST_CASE("native symbols: mappings that are not a file, or not an ELF file") {
   CHECK_FALSE(FindIn(tree, MappingOf("[anon:jit]")));
 }
 
+TEST_CASE("native symbols: code that is generated at run time is told from memory without code") {
+  ElfCache cache;
+  const auto is_generated = [&cache](const Mapping& mapping, uint64_t offset = 0x108) {
+    return NativeSymbols({mapping}, "", &cache).IsGenerated(mapping.begin + offset);
+  };
+  CHECK(is_generated(MappingOf("")));
+  CHECK(is_generated(MappingOf("[anon:jit]")));
+  CHECK_FALSE(is_generated(MappingOf(""), 0x1000));  // after the mapping
+  CHECK_FALSE(is_generated(MappingOf("/lib/liba.so")));
+  Mapping data = MappingOf("");
+  data.executable = false;
+  CHECK_FALSE(is_generated(data));
+}
+
 TEST_CASE("native symbols: the cache stays within its bounds") {
   FixtureTree tree;
   std::vector<Mapping> mappings;
