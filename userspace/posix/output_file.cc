@@ -80,6 +80,8 @@ absl::StatusOr<Fd> WriteAside(const OutputPlace& place, absl::string_view bytes)
       openat(place.folder.fd(), place.aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly));
   if (!fd.ok()) return PathError(errno, "create", place.path, place.style);
   absl::Status status = WriteFully(fd.fd(), bytes, 0);
+  if (const int error = status.ok() ? ErrorAtClose(fd.fd()) : 0; error != 0)
+    status = absl::ErrnoToStatus(error, "write");
   if (place.style.mode != kOwnerOnly && status.ok() && fchmod(fd.fd(), place.style.mode) != 0)
     status = absl::ErrnoToStatus(errno, "change its mode");
   if (!status.ok()) {
@@ -144,6 +146,15 @@ absl::Status WriteFully(int fd, absl::string_view bytes, off_t offset) {
   return absl::OkStatus();
 }
 
+int ErrorAtClose(int fd) {
+  const auto close_copy = [fd] {
+    const int copy = dup(fd);
+    return copy < 0 || close(copy) == 0 ? 0 : errno;  // without a free descriptor nothing is known
+  };
+  const int error = close_copy();
+  return error == EINTR ? close_copy() : error;  // of a new copy: the first one is closed even so
+}
+
 absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes, MovedFiles* moved) {
   AsInvokingUser user;
   const absl::StatusOr<OutputPlace> place = OutputPlaceOf(path, {});
@@ -152,8 +163,14 @@ absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view b
   if (!there.ok()) return there.status();
   absl::StatusOr<Fd> fd = WriteAside(*place, bytes);
   if (!fd.ok()) return fd.status();
-  static_cast<void>(flock(fd->fd(), LOCK_EX | LOCK_NB));  // before it has its name, by which others find it
   const int folder = place->folder.fd();
+  // Before it has its name, by which others find it. NFS then sends what close(2) may leave to be sent later; where
+  // locks can't be had, there is none.
+  const int error = flock(fd->fd(), LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+  if (error == ENOSPC || error == EDQUOT || error == EIO) {
+    unlinkat(folder, place->aside.c_str(), 0);
+    return PathError(error, "write", path, {});
+  }
   if (*there && IsBeingWritten(*place)) {
     unlinkat(folder, place->aside.c_str(), 0);
     return BeingWrittenError(*place);

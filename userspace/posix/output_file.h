@@ -47,6 +47,10 @@ absl::StatusOr<Fd> OpenToRead(const Fd& fd);
 // Writes all of `bytes` at `offset`; otherwise the status has the errno of the first write that failed.
 absl::Status WriteFully(int fd, absl::string_view bytes, off_t offset);
 
+// What close(2) of a copy of `fd` says, as an errno value; `fd` stays open and locked. Network file systems (NFS, SMB,
+// FUSE) send there what was written, and may find the disk or a quota full.
+int ErrorAtClose(int fd);
+
 }  // namespace cowprof
 
 #endif  // COWPROF_POSIX_OUTPUT_FILE_H_

@@ -154,6 +154,10 @@ absl::Status TimelineFile::Finish(absl::Duration t, const std::string& reason) {
   if (!status.ok()) {
     records_dropped_ += waiting_.size() + 1;
     status = Told(status);
+  } else if (const int error = ErrorAtClose(fd_.fd()); error != 0) {
+    ++records_dropped_;
+    status = absl::ErrnoToStatus(error, absl::StrCat("write ", path_));
+    status = absl::Status(status.code(), absl::StrCat(status.message(), "; part of the recording may be lost"));
   }
   // A new one can't be created: that right has been given up (recorder/privileges.h).
   if (IsRemoved()) status.Update(absl::FailedPreconditionError(path_ + " was removed: the recording is lost"));

@@ -7,6 +7,11 @@
 
 #include <catch2/catch.hpp>
 #include <initializer_list>
+#include <string>
+
+#include "fixture_tree.h"
+#include "network_disk.h"
+#include "posix/fd.h"
 
 namespace cowprof {
 namespace {
@@ -33,6 +38,17 @@ TEST_CASE("what can't be printed on stdout is status 6, also where only the firs
   CHECK(StatusOfPrinting("/dev/null", {"text"}) == kDone);
   CHECK(StatusOfPrinting("/dev/full", {"text"}) == kCannotWrite);
   CHECK(StatusOfPrinting("/dev/full", {"text", ""}) == kCannotWrite);
+}
+
+TEST_CASE("what a network file system lost of stdout is status 6") {
+  FixtureTree tree;
+  NetworkDisk disk(tree.root());
+  if (disk.IsLacking()) return;
+  const std::string path = tree.root() + "/out";
+  REQUIRE(Fd(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).ok());
+  CHECK(StatusOfPrinting(path.c_str(), {"text"}) == kDone);
+  disk.FailAtClose(EDQUOT);
+  CHECK(StatusOfPrinting(path.c_str(), {"text"}) == kCannotWrite);
 }
 
 }  // namespace cowprof

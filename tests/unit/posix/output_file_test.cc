@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "fixture_tree.h"
 #include "json_schema.h"
+#include "network_disk.h"
 #include "other_groups.h"
 #include "skip.h"
 
@@ -311,6 +312,36 @@ TEST_CASE("an invalid sudo environment is ignored") {
   REQUIRE(CreateOutputFile(tree.root() + "/a").ok());
   CHECK(StatOf(tree.root() + "/a").st_uid == 0);
   CHECK(geteuid() == 0);
+}
+
+TEST_CASE("what a network file system could not keep is an error at close, and an earlier file stays") {
+  const bool replace = GENERATE(false, true);
+  FixtureTree tree;
+  NetworkDisk disk(tree.root());
+  if (disk.IsLacking()) return;
+  const std::string path = tree.root() + "/a";
+  REQUIRE(ReplaceOutputFile(path, "first").ok());
+  disk.FailAtClose(EDQUOT);
+  const absl::Status status = Create(path, replace);
+  CHECK(absl::StrContains(status.message(), "write " + path + ": "));
+  CHECK(absl::StrContains(status.message(), "Disk quota exceeded"));
+  disk.FailAtClose(0);
+  CHECK(ReadWhole(path) == "first");
+  CHECK(FilesIn(tree.root()) == 1);
+  REQUIRE(Create(path, replace).ok());
+  CHECK(ReadWhole(path) == (replace ? "new" : ""));
+}
+
+TEST_CASE("a lock that a network file system refuses is done without, but not what it could not keep") {
+  const auto [error, refused] =
+      GENERATE(table<int, bool>({{ENOLCK, false}, {ENOSPC, true}, {EDQUOT, true}, {EIO, true}}));
+  FixtureTree tree;
+  const NetworkDisk disk(tree.root(), /*lock_error=*/error);
+  if (disk.IsLacking()) return;
+  const absl::Status status = CreateOutputFile(tree.root() + "/a", "text").status();
+  INFO(status);
+  CHECK(status.ok() == !refused);
+  CHECK(FilesIn(tree.root()) == (refused ? 0u : 1u));
 }
 
 TEST_CASE("everything is written at its offset, or the reason is returned") {

@@ -35,14 +35,14 @@ constexpr uint32_t kMostBytes = 16 << 20, kEnd = UINT32_MAX;  // of a frame; ins
 constexpr absl::Duration kPatience = absl::Seconds(5);        // with the process, at the start and at the end
 
 constexpr int kAllowed[] = {
-    SCMP_SYS(read),           SCMP_SYS(recvfrom),     SCMP_SYS(sendto),    SCMP_SYS(write),
-    SCMP_SYS(pwrite64),       SCMP_SYS(close),        SCMP_SYS(fstat),     SCMP_SYS(newfstatat),
-    SCMP_SYS(fstatat64),      SCMP_SYS(statx),        SCMP_SYS(fchmod),    SCMP_SYS(rename),
-    SCMP_SYS(renameat),       SCMP_SYS(renameat2),    SCMP_SYS(unlinkat),  SCMP_SYS(geteuid),
-    SCMP_SYS(getuid),         SCMP_SYS(getrandom),    SCMP_SYS(brk),       SCMP_SYS(munmap),
-    SCMP_SYS(mremap),         SCMP_SYS(madvise),      SCMP_SYS(futex),     SCMP_SYS(exit),
-    SCMP_SYS(exit_group),     SCMP_SYS(rt_sigreturn), SCMP_SYS(sigreturn), SCMP_SYS(rt_sigprocmask),
-    SCMP_SYS(restart_syscall)};
+    SCMP_SYS(read),           SCMP_SYS(recvfrom),       SCMP_SYS(sendto),       SCMP_SYS(write),
+    SCMP_SYS(pwrite64),       SCMP_SYS(close),          SCMP_SYS(dup),          SCMP_SYS(fstat),
+    SCMP_SYS(newfstatat),     SCMP_SYS(fstatat64),      SCMP_SYS(statx),        SCMP_SYS(fchmod),
+    SCMP_SYS(rename),         SCMP_SYS(renameat),       SCMP_SYS(renameat2),    SCMP_SYS(unlinkat),
+    SCMP_SYS(geteuid),        SCMP_SYS(getuid),         SCMP_SYS(getrandom),    SCMP_SYS(brk),
+    SCMP_SYS(munmap),         SCMP_SYS(mremap),         SCMP_SYS(madvise),      SCMP_SYS(futex),
+    SCMP_SYS(exit),           SCMP_SYS(exit_group),     SCMP_SYS(rt_sigreturn), SCMP_SYS(sigreturn),
+    SCMP_SYS(rt_sigprocmask), SCMP_SYS(restart_syscall)};
 
 // Files can be opened only to be created, and folders only to be named in other calls.
 absl::Status FilterSystemCalls() {

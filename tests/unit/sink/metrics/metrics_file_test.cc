@@ -14,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "fixture_tree.h"
+#include "network_disk.h"
 #include "other_groups.h"
 #include "skip.h"
 
@@ -117,6 +118,19 @@ TEST_CASE("metrics file: a failure later is said once, and writing goes on when 
   REQUIRE(rename((folder + "-away").c_str(), folder.c_str()) == 0);
   CHECK(file->Finish("3").empty());
   CHECK(Contents(path) == "3");
+}
+
+TEST_CASE("metrics file: what a network file system lost was not written") {
+  FixtureTree tree;
+  NetworkDisk disk(tree.root());
+  if (disk.IsLacking()) return;
+  const std::string path = tree.root() + "/cowprof.prom";
+  auto file = Writer();
+  REQUIRE(file->Open(path, "1").ok());
+  disk.FailAtClose(EDQUOT);
+  CHECK(absl::StrContains(file->Finish("2"), "Disk quota exceeded"));
+  disk.FailAtClose(0);
+  CHECK(Contents(path) == "1");
 }
 
 TEST_CASE("metrics file: of watch's process, which is gone, a recorder says nothing") {

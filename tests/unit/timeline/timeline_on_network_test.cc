@@ -1,0 +1,35 @@
+// The timeline on a network file system, which may lose what was written, and renames what is removed.
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "fixture_tree.h"
+#include "network_disk.h"
+#include "random_recording.h"
+#include "timeline/timeline_file.h"
+
+namespace cowprof {
+
+TEST_CASE("a recording that a network file system could not keep is told at the end, and counts as a loss") {
+  FixtureTree tree;
+  NetworkDisk disk(tree.root());
+  if (disk.IsLacking()) return;
+  const std::string path = tree.root() + "/t.json";
+  RandomRecording recording(25);
+  auto file = TimelineFile::Create(path, recording.Info());
+  REQUIRE(file.ok());
+  const int error = GENERATE(0, EDQUOT);
+  disk.FailAtClose(error);
+  REQUIRE((*file)->Write(recording.Next(), {}).ok());
+  const absl::Status status = (*file)->Finish(absl::Seconds(9), "target ended");
+  CHECK(status.ok() == (error == 0));
+  CHECK((*file)->records_dropped() == (error == 0 ? 0u : 1u));
+  if (error != 0) {
+    CHECK(status.message() == "write " + path + ": Disk quota exceeded; part of the recording may be lost");
+    CHECK_FALSE(absl::IsInternal(status));  // status 6, not 1
+  }
+}
+
+}  // namespace cowprof
