@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "posix/invoking_user.h"
@@ -91,7 +92,20 @@ absl::StatusOr<Fd> WriteAside(const OutputPlace& place, absl::string_view bytes)
   return fd;
 }
 
-absl::Status MoveIntoPlace(const OutputPlace& place, unsigned flags) {
+// NFS keeps a file that is unlinked while it is open (.nfs...): the temporary name of `fd` would stay for as long as
+// that is open. Until that name is removed, it keeps other recorders away, which refuse a file with two.
+void OpenByFinalName(const OutputPlace& place, Fd* fd) {
+  Fd again(openat(place.folder.fd(), place.name.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat ours, there;
+  const bool same = again.ok() && fstat(fd->fd(), &ours) == 0 && fstat(again.fd(), &there) == 0 &&
+                    ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+  if (!same) return;
+  *fd = std::move(again);  // ends the lock, which two descriptors can't share
+  static_cast<void>(flock(fd->fd(), LOCK_EX | LOCK_NB));
+}
+
+// `fd`: of a file that stays open; may be null.
+absl::Status MoveIntoPlace(const OutputPlace& place, unsigned flags, Fd* fd) {
   const int folder = place.folder.fd();
   if (renameat2(folder, place.aside.c_str(), folder, place.name.c_str(), flags) == 0) return absl::OkStatus();
   // Some file systems do not support the flag (EINVAL). linkat() never replaces a file either.
@@ -99,6 +113,7 @@ absl::Status MoveIntoPlace(const OutputPlace& place, unsigned flags) {
   if (flags != 0 && error == EINVAL) {
     const bool linked = linkat(folder, place.aside.c_str(), folder, place.name.c_str(), 0) == 0;
     error = linked ? 0 : errno;
+    if (linked && fd != nullptr) OpenByFinalName(place, fd);
   }
   // Those of object stores, by FUSE, have no hard links either.
   struct stat there;
@@ -181,7 +196,7 @@ absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view b
     return earlier.status();
   }
   // Do not replace a file that was created here in the meantime.
-  if (absl::Status status = MoveIntoPlace(*place, RENAME_NOREPLACE); !status.ok()) {
+  if (absl::Status status = MoveIntoPlace(*place, RENAME_NOREPLACE, &*fd); !status.ok()) {
     MoveBack(folder, place->name, *earlier, RENAME_NOREPLACE);
     return absl::IsAlreadyExists(status) && IsBeingWritten(*place) ? BeingWrittenError(*place) : status;
   }
@@ -195,7 +210,7 @@ absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes,
   if (!place.ok()) return place.status();
   if (const absl::StatusOr<bool> there = IsThere(*place); !there.ok()) return there.status();
   if (const absl::StatusOr<Fd> fd = WriteAside(*place, bytes); !fd.ok()) return fd.status();
-  return MoveIntoPlace(*place, 0);
+  return MoveIntoPlace(*place, 0, /*fd=*/nullptr);
 }
 
 void RemoveOutputFile(const std::string& path, const Fd& fd, const MovedFiles& moved) {

@@ -142,7 +142,14 @@ absl::Status TimelineFile::Write(const Sample& sample, const std::vector<Alert>&
 
 bool TimelineFile::IsRemoved() const {
   struct stat now;
-  return fstat(fd_.fd(), &now) == 0 && now.st_nlink == 0;
+  if (fstat(fd_.fd(), &now) != 0) return false;
+  // NFS gives a file that is removed while it is open another name: .nfs and two numbers.
+  std::error_code unknown;
+  const std::string link = absl::StrCat("/proc/self/fd/", fd_.fd());
+  const std::string name = std::filesystem::read_symlink(link, unknown).filename();
+  const bool by_nfs = name.size() == 28 && absl::StartsWith(name, ".nfs") &&
+                      name.find_first_not_of("0123456789abcdef", 4) == std::string::npos;
+  return now.st_nlink == 0 || by_nfs;
 }
 
 absl::Status TimelineFile::Finish(absl::Duration t, const std::string& reason) {

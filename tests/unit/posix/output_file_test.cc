@@ -332,6 +332,22 @@ TEST_CASE("what a network file system could not keep is an error at close, and a
   CHECK(ReadWhole(path) == (replace ? "new" : ""));
 }
 
+// NFS would keep the other one until the file is closed.
+TEST_CASE("where rename knows no flags, a file is open by its final name, and is locked") {
+  FixtureTree tree;
+  const NetworkDisk disk(tree.root());
+  if (disk.IsLacking()) return;
+  const std::string path = tree.root() + "/a";
+  const auto file = CreateOutputFile(path, "first");
+  REQUIRE(file.ok());
+  CHECK(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file->fd())) == path);
+  CHECK((fcntl(file->fd(), F_GETFD) & FD_CLOEXEC) != 0);
+  CHECK(absl::StrContains(CreateOutputFile(path).status().message(), "another recording is being written to it"));
+  REQUIRE(WriteFully(file->fd(), "more", 5).ok());
+  CHECK(ReadWhole(path) == "firstmore");
+  CHECK(FilesIn(tree.root()) == 1);
+}
+
 TEST_CASE("a lock that a network file system refuses is done without, but not what it could not keep") {
   const auto [error, refused] =
       GENERATE(table<int, bool>({{ENOLCK, false}, {ENOSPC, true}, {EDQUOT, true}, {EIO, true}}));

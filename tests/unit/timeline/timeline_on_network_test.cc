@@ -1,7 +1,6 @@
 // The timeline on a network file system, which may lose what was written, and renames what is removed.
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -30,6 +29,23 @@ TEST_CASE("a recording that a network file system could not keep is told at the 
     CHECK(status.message() == "write " + path + ": Disk quota exceeded; part of the recording may be lost");
     CHECK_FALSE(absl::IsInternal(status));  // status 6, not 1
   }
+}
+
+TEST_CASE("a recording that NFS keeps under another name was removed") {
+  const auto [name, removed] = GENERATE(table<std::string, bool>({{".nfs00000000001a2b3c000000f1", true},
+                                                                  {".nfs-trainer-of-the-first-fl", false},
+                                                                  {".nfs00000000001a2b3c000000f1.json", false}}));
+  FixtureTree tree;
+  const std::string path = tree.root() + "/t.json";
+  RandomRecording recording(26);
+  auto file = TimelineFile::Create(path, recording.Info());
+  REQUIRE(file.ok());
+  REQUIRE((*file)->Write(recording.Next(), {}).ok());
+  REQUIRE(rename(path.c_str(), (tree.root() + "/" + name).c_str()) == 0);
+  const absl::Status status = (*file)->Write(recording.Next(), {});
+  CHECK(status.ok() != removed);
+  CHECK(absl::StrContains(status.message(), "t.json was removed; recording continues") == removed);
+  CHECK((*file)->Finish(absl::Seconds(9), "target ended").ok() != removed);
 }
 
 }  // namespace cowprof
