@@ -1,7 +1,10 @@
 #include "cli/fleet_files.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 #include <thread>
@@ -10,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "model/format.h"
+#include "posix/invoking_user.h"
 
 namespace cowprof {
 namespace {
@@ -17,11 +21,17 @@ namespace {
 constexpr size_t kMostThreads = 4;       // others work on this host, too
 constexpr size_t kMostOfMessage = 5000;  // a path has up to 4095 bytes
 
+// All zero: not known.
+struct stat StatOf(const std::string& path) {
+  struct stat file = {};
+  if (!AsEitherUser([&] { return stat(path.c_str(), &file) == 0; })) file = {};
+  return file;
+}
+
 // 0: not known, as of a pipe.
 uint64_t SizeOf(const std::string& path) {
-  std::error_code unknown;
-  const uintmax_t bytes = std::filesystem::file_size(path, unknown);
-  return unknown ? 0 : bytes;
+  const struct stat file = StatOf(path);
+  return S_ISREG(file.st_mode) ? file.st_size : 0;
 }
 
 // The rows of these ranks of one recording.
@@ -75,10 +85,16 @@ std::vector<Operand> Operands(const std::vector<std::string>& paths, std::vector
     }
     std::error_code error;
     std::vector<std::string> files;
-    for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
-      if (entry->path().extension() == ".json") files.push_back(entry->path());
-    }
-    if (error)
+    const auto list = [&] {
+      files.clear();
+      for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
+           entry.increment(error)) {
+        if (entry->path().extension() == ".json") files.push_back(entry->path());
+      }
+      errno = error.value();
+      return !error;
+    };
+    if (!AsEitherUser(list))
       problems->push_back(Printable(absl::StrCat("read the folder ", path, ": ", error.message()), kMostOfMessage));
     std::sort(files.begin(), files.end());
     for (std::string& file : files) operands.push_back({std::move(file), true});
@@ -116,16 +132,14 @@ std::vector<Rows> RowsInAll(const std::vector<Operand>& operands, ReadingNote* n
 
 }  // namespace
 
-bool IsFolder(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::is_directory(path, error);
-}
+bool IsFolder(const std::string& path) { return S_ISDIR(StatOf(path).st_mode); }
 
 absl::Status CheckIsNotRead(const std::string& output, const std::vector<std::string>& paths) {
-  std::error_code missing;
+  const struct stat there = StatOf(output);
   std::vector<std::string> unread;  // folders, of which reading says more
   for (const Operand& operand : Operands(paths, &unread)) {
-    if (std::filesystem::equivalent(output, operand.path, missing))
+    const struct stat one = StatOf(operand.path);
+    if (there.st_mode != 0 && one.st_mode != 0 && there.st_dev == one.st_dev && there.st_ino == one.st_ino)
       return absl::InvalidArgumentError(
           absl::StrCat("create ", output, ": it is a recording that is read; choose another name with --output"));
   }
@@ -153,8 +167,7 @@ absl::Status ReadRecording(const std::string& path, const OnSample& on_sample, W
 
 absl::StatusOr<std::vector<FleetRow>> RowsOf(const WholeRecording& recording, const Findings& findings) {
   const std::vector<RanksApart::Rank> ranks = recording.apart.Of(recording.run.model);
-  std::error_code unknown;
-  if (!ranks.empty() && !std::filesystem::is_regular_file(recording.path, unknown))
+  if (!ranks.empty() && !S_ISREG(StatOf(recording.path).st_mode))
     return absl::InvalidArgumentError(
         absl::StrCat("read ", recording.path, ": a recording with ranks is read twice; give a file instead of a pipe"));
   if (!ranks.empty()) return ReadRanks(recording.path, ranks, recording.note);

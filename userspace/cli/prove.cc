@@ -70,6 +70,7 @@ int MakeFolder(const std::string& folder) {
 
 // Which file this is; a recorder that fails at its start leaves an earlier one in place.
 std::optional<std::pair<dev_t, ino_t>> FileAt(const std::string& path) {
+  AsInvokingUser user;  // in whose folder, on NFS, root may not even look
   struct stat file;
   if (stat(path.c_str(), &file) != 0) return std::nullopt;
   return std::pair(file.st_dev, file.st_ino);

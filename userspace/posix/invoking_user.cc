@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -34,6 +36,18 @@ AsInvokingUser::AsInvokingUser() {
 AsInvokingUser::~AsInvokingUser() {
   if (!active_) return;
   if (seteuid(0) != 0 || setegid(0) != 0 || setgroups(groups_.size(), groups_.data()) != 0) abort();
+}
+
+bool AsEitherUser(absl::FunctionRef<bool()> read) {
+  static std::mutex mutex;  // all threads are the same user
+  if (read()) return true;
+  if (errno != EACCES) return false;
+  const std::lock_guard lock(mutex);
+  {
+    AsInvokingUser user;
+    if (read()) return true;
+  }
+  return read();  // at first another thread may have made this one the user
 }
 
 }  // namespace cowprof

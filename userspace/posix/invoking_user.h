@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "posix/rights.h"
 
 namespace cowprof {
@@ -24,6 +25,10 @@ class AsInvokingUser {
   std::vector<gid_t> groups_;
   bool active_ = false;
 };
+
+// Calls `read`, which returns false and sets errno if it fails: as this process, and where that may not (EACCES), as
+// the user who called sudo, of whose files NFS gives root no more than it gives anybody. For any thread.
+bool AsEitherUser(absl::FunctionRef<bool()> read);
 
 }  // namespace cowprof
 

@@ -17,6 +17,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "posix/invoking_user.h"
 #include "timeline/json_fields.h"
 #include "timeline/sample_reader.h"
 #include "timeline/samples_ahead.h"
@@ -174,9 +175,13 @@ absl::Status TimelineFile::Finish(absl::Duration t, const std::string& reason) {
 absl::StatusOr<TimelineContents> ReadTimeline(const std::string& path, const TimelineReaders& readers,
                                               ReadingNote* note) {
   errno = 0;
-  std::ifstream file(path);
+  std::ifstream file;
   std::string line;
-  if (!file.is_open()) return absl::UnavailableError(absl::StrCat("read ", path, ": ", strerror(errno)));
+  const auto open = [&] {
+    file.open(path);
+    return file.is_open();
+  };
+  if (!AsEitherUser(open)) return absl::UnavailableError(absl::StrCat("read ", path, ": ", strerror(errno)));
   if (!ReadLine(file, &line) && line.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("read ", path, ": ", errno == EISDIR ? "it is a folder" : "it is empty"));
