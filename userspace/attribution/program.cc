@@ -273,7 +273,7 @@ std::optional<Frame> Program::FrameOf(const cowprof_frame& frame) {
 bool Program::ReadMappings() {
   for (const pid_t pid : memory_.pids()) {
     absl::StatusOr<std::vector<Mapping>> mappings = proc_.ReadMaps(pid);
-    if (!mappings.ok() || mappings->empty()) continue;
+    if (!mappings.ok()) continue;
     symbols_ = std::make_unique<NativeSymbols>(*std::move(mappings), proc_.PathOf(pid, ""), elf_cache_);
     mapped_by_ = pid;
     mapped_at_ = BootTime();

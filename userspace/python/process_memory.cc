@@ -102,7 +102,7 @@ AddressRanges RangesOfFiles(const std::vector<Mapping>& mappings) {
 bool ProgramFiles::Have(const ProcFs& proc, pid_t pid, uint64_t address, absl::Duration now) {
   if (now - looked_ >= kLookAgain) {
     const absl::StatusOr<std::vector<Mapping>> mappings = proc.ReadMaps(pid);
-    if (mappings.ok() && !mappings->empty()) {
+    if (mappings.ok()) {
       looked_ = now;
       ranges_ = RangesOfFiles(*mappings);
     }

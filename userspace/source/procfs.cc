@@ -158,7 +158,10 @@ absl::StatusOr<ProcFigures> ProcFs::ReadFigures(const ProcessId& id, uint64_t pa
 absl::StatusOr<std::vector<Mapping>> ProcFs::ReadMaps(pid_t pid) const {
   const absl::StatusOr<std::string> text = ReadFile(pid, "maps");
   if (!text.ok()) return text.status();
-  return ParseMaps(*text);
+  std::vector<Mapping> mappings = ParseMaps(*text);
+  // The kernel shows an empty file where there is no memory any more. Any that there is has a stack.
+  if (mappings.empty()) return absl::NotFoundError(absl::StrCat("process ", pid, " has no memory"));
+  return mappings;
 }
 
 absl::StatusOr<RollupFigures> ProcFs::ReadRollup(pid_t pid) const {

@@ -31,6 +31,7 @@ class ProcFs {
   // status, stat and fd of `id`; NotFound if the process is gone or the pid was reused (compares the start time).
   // `faults`, unless null: as of ProcStat.
   absl::StatusOr<ProcFigures> ReadFigures(const ProcessId& id, uint64_t page_bytes, uint64_t* faults = nullptr) const;
+  // Never empty: NotFound also of a process without memory, as one that exits, a zombie or a thread of the kernel.
   absl::StatusOr<std::vector<Mapping>> ReadMaps(pid_t pid) const;
   absl::StatusOr<RollupFigures> ReadRollup(pid_t pid) const;
   std::string ReadCommandLine(pid_t pid) const;  // at most kMaxCommandBytes; "" if there is none

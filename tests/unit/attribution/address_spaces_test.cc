@@ -69,6 +69,14 @@ TEST_CASE("a region whose place another had taken is told again, once, when it i
   CHECK(setting.sample.new_regions.empty());
 }
 
+TEST_CASE("what is known of the mappings outlives the process that they were read through") {
+  Setting setting;
+  setting.Map("00400000-00500000 rw-p 00000000 00:00 0 [heap]\n");
+  const auto first = setting.spaces.RangesOf(3, 7, 0, absl::Seconds(1));
+  setting.Map("");  // a zombie's
+  CHECK(setting.spaces.RangesOf(3, 7, 0, absl::Seconds(20)) == first);
+}
+
 TEST_CASE("of an address space that is forgotten nothing is kept") {
   Setting setting;
   setting.Map("00400000-00500000 rw-p 00000000 00:00 0 [heap]\n");

@@ -95,6 +95,19 @@ TEST_CASE("pages are counted by range, across the pieces that are read, with the
   CHECK(RunOne(&sweep, job).ranges.empty());
 }
 
+TEST_CASE("all of a process that has no memory any more is not found to be nothing: there is no result") {
+  FixtureTree tree;
+  FakeProcess worker(tree, 11);
+  worker.Set(0, 700, kPresent | kExclusive, 5000);
+  PagemapSweep sweep(ProcFs(tree.root()), 4096, 0);
+  const SweepJob job = {.serial = 1, .process = worker.id(), .full = true};
+  REQUIRE(RunOne(&sweep, job).figures.private_pages == 700);
+  tree.Write("/11/maps", "");
+  sweep.Add(job);
+  for (int i = 0; i < 100 && !sweep.idle(); ++i) CHECK(sweep.Run(absl::Seconds(1)).empty());
+  CHECK(sweep.idle());
+}
+
 TEST_CASE("without a peer, ranges have only private and shared pages") {
   FixtureTree tree;
   FakeProcess worker(tree, 11);

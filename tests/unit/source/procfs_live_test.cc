@@ -123,6 +123,7 @@ TEST_CASE("live: a zombie has no memory, a reaped process is not found") {
   CHECK(absl::IsNotFound(proc.ReadFigures(id, 4096).status()));
   CHECK(proc.ReadStat(pid)->state == 'Z');
   CHECK(absl::IsNotFound(proc.ReadRollup(pid).status()));
+  CHECK(absl::IsNotFound(proc.ReadMaps(pid).status()));
   CHECK(proc.ReadCommandLine(pid).empty());
 
   child.End();

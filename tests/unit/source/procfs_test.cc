@@ -322,6 +322,14 @@ TEST_CASE("files of any size are read completely") {
   CHECK(*read == text);  // on failure this prints megabytes
 }
 
+TEST_CASE("mappings of a process without memory, of which the kernel shows an empty file, are not found") {
+  FixtureTree tree;
+  tree.Write("/12/maps", "");
+  CHECK(absl::IsNotFound(ProcFs(tree.root()).ReadMaps(12).status()));
+  tree.Write("/12/maps", "1000-2000 rw-p 00000000 00:00 0\n");
+  CHECK(ProcFs(tree.root()).ReadMaps(12)->size() == 1);
+}
+
 TEST_CASE("failures say what, on what and why") {
   FixtureTree tree;
   const auto gone = ReadSmallFile(tree.root() + "/12/stat");
