@@ -5,14 +5,16 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
 
-constexpr absl::Duration kFullInterval = absl::Seconds(60);  // at most, between sweeps of all of a process
-constexpr uint64_t kOneInIsNew = 200;                        // pages; less is nothing new
-constexpr uint64_t kLeastFreed = 1024;                       // pages; batches come and go
-constexpr uint64_t kMuchFreed = 8192, kOneInIsMuch = 8;      // worth a sweep by itself; the same of swap-ins
+constexpr absl::Duration kFullInterval = absl::Seconds(60);   // at most, between sweeps of all of a process
+constexpr uint64_t kOneInIsNew = 200;                         // pages; less is nothing new
+constexpr uint64_t kLeastFreed = 1024;                        // pages; batches come and go
+constexpr uint64_t kMuchFreed = 8192, kOneInIsMuch = 8;       // worth a sweep by itself; the same of swap-ins
+constexpr uint64_t kLeastMissed = 4096, kOneInIsMissed = 32;  // pages of RssAnon; it is not exact, nor of the same time
 
 // A sample of the pages is asked for where they are to be compared, and may cost more.
 SweepAllowance AllowanceOf(const SweeperOptions& options) {
@@ -36,18 +38,22 @@ Sweeper::Sweeper(ProcFs proc, const SweeperOptions& options, FaultSource* faults
 
 std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& pull, const GupCopies& gup,
                                         const PullRequest& tick, absl::Span<const ProcessSample> rows) {
-  absl::flat_hash_map<int, uint64_t> anon;  // by index
+  absl::flat_hash_map<int, const ProcFigures*> figures;  // by index
   for (const ProcessSample& row : rows) {
-    if (row.proc.anon_pages) anon[row.index] = *row.proc.anon_pages;
+    if (row.proc.anon_pages) figures[row.index] = &row.proc;
   }
   for (const LivingProcess* process : processes.by_index()) {
     // A process that was there before the probes may have copied long ago: only a full sweep shows that.
     const bool seen_forked = process->origin == Origin::kForked;
-    State& state =
-        states_.try_emplace(process->serial, State{.next_full = seen_forked ? tick.t + kFullInterval : tick.t})
-            .first->second;
+    const auto [known, is_new] =
+        states_.try_emplace(process->serial, State{.next_full = seen_forked ? tick.t + kFullInterval : tick.t});
+    State& state = known->second;
+    if (is_new && seen_forked) state.most_shared = MostInherited(processes.ParentInSpace(*process));
     state.is_target = process->index == 0;  // Exec() may have been first: a program that cowprof starts is held before
-    if (const auto found = anon.find(process->index); found != anon.end()) state.anon = found->second;
+    if (const auto found = figures.find(process->index); found != figures.end()) {
+      state.anon = *found->second->anon_pages;
+      state.swap = found->second->swap_pages.value_or(0);
+    }
     state.most_anon = std::max(state.most_anon, state.anon);
   }
   // Which of them lost regions is not known. Those would be missed by every later sweep of single regions, too.
@@ -59,13 +65,38 @@ std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& 
   std::vector<FinishedSweep> sweeps =
       sweep_.Run(pace_.Budget(tick.interval, sweep_.cost(), tick.last), SweepPace::Longest(tick.last));
   NoteFound(sweeps, tick.t);
+  // What counters and RssAnon tell without these is nearer to the truth.
+  std::erase_if(sweeps, [&](const FinishedSweep& sweep) { return states_.at(sweep.serial).missed; });
   return sweeps;
+}
+
+// The pages that its parent has or had, if it may have inherited them; nullopt: not known.
+Count Sweeper::MostInherited(const LivingProcess* parent) const {
+  const auto found = parent == nullptr ? states_.end() : states_.find(parent->serial);
+  if (found == states_.end() || found->second.most_anon == 0) return std::nullopt;
+  return found->second.most_anon + found->second.swap;
+}
+
+// Where mremap(2) moves memory to, as when a large list grows, no fault tells of it: a sweep of single regions misses
+// it. But what a process shares with others only gets less until it forks, and the rest of RssAnon is its own.
+bool Sweeper::HasMissed(const SweepFigures& sweep, State* state) {
+  const uint64_t held = state->anon + state->swap;
+  if (sweep.full) {
+    state->most_shared = SaturatingSubtract(std::max(held, state->planned_held), sweep.private_pages);
+    return false;
+  }
+  if (!state->most_shared) return false;
+  const uint64_t found = *state->most_shared + sweep.private_pages + sweep.swapped_pages;
+  const uint64_t missed = SaturatingSubtract(std::min(held, state->planned_held), found);
+  return missed > std::max(kLeastMissed, state->most_anon / kOneInIsMissed);
 }
 
 // From the second sweep on that finds nothing new, the next one waits twice as long, unless more is copied by then.
 void Sweeper::NoteFound(absl::Span<const FinishedSweep> sweeps, absl::Duration t) {
   for (const FinishedSweep& sweep : sweeps) {
     State& state = states_.at(sweep.serial);
+    state.missed = HasMissed(sweep.figures, &state);
+    if (state.missed) continue;
     const uint64_t before = std::exchange(state.found, sweep.figures.private_pages);
     const uint64_t changed = std::max(before, state.found) - std::min(before, state.found);
     state.pages = state.found + (state.is_target ? sweep.figures.shared_pages : 0);
@@ -84,8 +115,8 @@ bool Sweeper::ChangedUnseen(const Family& family, const State& target) const {
 
 // Sweeps the regions in which a process got pages of its own, if it got some since the last time; of the target, those
 // of all that share its pages. All of it where the probes saw not all that changes: after many faults of GUP, where the
-// table of regions was full, of one that is or was a parent, and of one that freed much or swapped much in; of the
-// target see ChangedUnseen(). And once in a while.
+// table of regions was full, of one that is or was a parent, and of one that freed much, moved much or swapped much in;
+// of the target see ChangedUnseen(). And once in a while.
 void Sweeper::PlanRound(const Processes& processes, const Pull& pull, const GupCopies& gup, const PullRequest& tick) {
   absl::flat_hash_map<uint32_t, std::vector<uint64_t>> touched;
   if (absl::StatusOr<std::vector<TouchedRegion>> regions = faults_->PullRegions(); regions.ok()) {
@@ -145,7 +176,7 @@ bool Sweeper::IsDueForUnseen(const PullRequest& tick, State* state) const {
   const uint64_t much = std::max(kMuchFreed, state->most_anon / kOneInIsMuch);
   const bool freed = state->most_anon - state->anon > much;
   const bool swapped = state->swap_ins - state->swept_swap_ins > much;
-  if ((!freed && !swapped) || (tick.t < state->next_unseen && !tick.last)) return false;
+  if ((!freed && !swapped && !state->missed) || (tick.t < state->next_unseen && !tick.last)) return false;
   state->unseen_gap = std::clamp(2 * state->unseen_gap, options_.interval, kFullInterval);
   state->next_unseen = tick.t + state->unseen_gap;
   return true;
@@ -168,9 +199,11 @@ std::optional<SweepJob> Sweeper::PlanSweep(const LivingProcess& process, const L
   if (parent != nullptr) job.peer = parent->id;
   if (job.full) {
     state.next_full = tick.t + kFullInterval;
+    state.missed = false;
     state.most_anon = state.anon;
     state.swept_swap_ins = state.swap_ins;
   }
+  state.planned_held = state.anon + state.swap;
   state.swept_own_pages = own_pages;
   job.ranges = tick.reader.RangesOf(process.serial, tick.t);
   return job;
@@ -178,7 +211,9 @@ std::optional<SweepJob> Sweeper::PlanSweep(const LivingProcess& process, const L
 
 void Sweeper::Exec(uint32_t serial, absl::Duration t) {
   sweep_.Forget(serial);
-  states_[serial].next_full = t;
+  State& state = states_[serial];
+  state.next_full = t;
+  state.most_shared.reset();
 }
 
 void Sweeper::Forget(uint32_t serial) {

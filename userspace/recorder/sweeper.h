@@ -32,7 +32,7 @@ class Sweeper {
   Sweeper(ProcFs proc, const SweeperOptions& options, FaultSource* faults);
 
   // Plans a round if one is due, and sweeps as much as the tick's budget allows. `pull` and `rows`, of which RssAnon
-  // counts: of this tick.
+  // and swap count: of this tick. A sweep that missed much of what is a process's own is left out.
   std::vector<FinishedSweep> Run(const Processes& processes, const Pull& pull, const GupCopies& gup,
                                  const PullRequest& tick, absl::Span<const ProcessSample> rows);
   // The process has a new address space since `t`.
@@ -52,6 +52,9 @@ class Sweeper {
     uint64_t anon = 0, most_anon = 0;           // RssAnon, pages: now, and its maximum since the last sweep of all
     uint64_t swap_ins = 0, swept_swap_ins = 0;  // now, and at the last sweep of all
     absl::Duration unseen_gap, next_unseen;
+    uint64_t swap = 0, planned_held = 0;  // pages in swap; those and RssAnon, when a sweep was last planned
+    Count most_shared;                    // pages, with others; unless it forks, it can't get more
+    bool missed = false;                  // much of its own, by the last sweep
     bool is_target = false;
     bool lost_regions = false;  // it may have touched some that found no room in the table
     bool was_parent = false;    // when its regions were last handed to the sweep, or since
@@ -63,6 +66,8 @@ class Sweeper {
     std::vector<uint64_t> touched;                    // regions
   };
 
+  Count MostInherited(const LivingProcess* parent) const;
+  static bool HasMissed(const SweepFigures& sweep, State* state);
   void NoteFound(absl::Span<const FinishedSweep> sweeps, absl::Duration t);
   void PlanRound(const Processes& processes, const Pull& pull, const GupCopies& gup, const PullRequest& tick);
   // `whole`: all of it, if any.

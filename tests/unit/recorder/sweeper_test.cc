@@ -135,6 +135,29 @@ TEST_CASE("live: a process to which much came back from swap is swept in full") 
   CHECK_FALSE(family.WasFull(2, absl::Seconds(1), 0));
 }
 
+// As by mremap(2): RssAnon counts on, but nobody wrote where the memory is now.
+TEST_CASE("live: a sweep that found much less of its own than a process has is not told, and all of it is swept next") {
+  if (LacksSmallAddressSpace()) return;
+  Family family;
+  REQUIRE(family.WasFull(2, kSoon, 1000) == false);
+  SECTION("a little less") {
+    family.childs_anon += 3000;
+    CHECK(family.WasFull(2, kSoon, 1000) == false);
+    CHECK_FALSE(family.WasFull(2, kSoon, 0));
+  }
+  SECTION("much less") {
+    family.childs_anon += 6000;
+    CHECK_FALSE(family.WasFull(2, kSoon, 1000));
+    REQUIRE(family.WasFull(2, kSoon, 0) == true);
+    CHECK(family.WasFull(2, kSoon, 1000) == false);  // as much as all of it had
+  }
+  SECTION("much less, at the end") {
+    family.childs_anon += 6000;
+    family.last = true;
+    CHECK_FALSE(family.WasFull(2, kSoon, 1000));
+  }
+}
+
 TEST_CASE("live: where the table of regions was full, all of a process is swept from then on") {
   if (LacksSmallAddressSpace()) return;
   Family family;
