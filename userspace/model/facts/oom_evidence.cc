@@ -44,8 +44,16 @@ bool RanOut(const LimitSample& was, const LimitSample& now, bool may_be_host) {
   return !may_be_host || std::max(was.used, now.used) >= kNearLimit * *now.limit;
 }
 
+// The cgroup that the process is in; null: none is known.
+const LimitSample* InnermostIn(const std::vector<LimitSample>& limits) {
+  const auto cgroup =
+      std::find_if(limits.begin(), limits.end(), [](const LimitSample& limit) { return IsCgroup(limit.kind); });
+  return cgroup == limits.end() ? nullptr : &*cgroup;
+}
+
 // A cgroup counts the kills among its own processes, whichever cgroup ran out of memory. Takes the nearest to the
-// process for each.
+// process for each. One of v2 counts those in all cgroups below it, too: of kills only that of the process itself
+// tells.
 struct Kills {
   std::optional<LimitSample> limit;  // `used`: the larger of both looks, since it was nearly full when it was met
   uint64_t count = 0;
@@ -53,11 +61,14 @@ struct Kills {
 Kills NewKills(const std::vector<LimitSample>& before, const std::vector<LimitSample>& now) {
   Kills kills;
   const bool may_be_host = MayBeHost(before, now);
+  const LimitSample *inner_before = InnermostIn(before), *inner = InnermostIn(now);
+  const bool stayed = inner_before != nullptr && inner != nullptr && inner_before->key() == inner->key();
   for (const LimitSample& limit : now) {
     const auto same = [&](const LimitSample& one) { return one.key() == limit.key(); };
     const auto was = std::find_if(before.begin(), before.end(), same);
     if (was == before.end()) continue;
-    if (kills.count == 0) kills.count = Risen(was->kills, limit.kills);
+    const bool may_be_of_others = limit.kind == LimitKind::kCgroupV2 && !(stayed && &limit == inner);
+    if (kills.count == 0 && !may_be_of_others) kills.count = Risen(was->kills, limit.kills);
     if (kills.limit || !RanOut(*was, limit, may_be_host)) continue;
     kills.limit = limit;
     kills.limit->used = std::max(was->used, limit.used);

@@ -13,8 +13,9 @@
 namespace cowprof {
 
 // Without probes a cgroup's count of kills is the only evidence. Returns one OomVictim for each process that `events`
-// say was ended by SIGKILL, if a cgroup of `now` has counted at least as many kills since `before`, a moment ago. Empty
-// if more processes were killed than the cgroup counted: then it is unknown which of them were victims.
+// say was ended by SIGKILL, if a cgroup of `now` (of v2 the innermost) has counted at least as many kills since
+// `before`, a moment ago. Empty if more processes were killed than the cgroup counted: then it is unknown which of them
+// were victims. Both have the innermost cgroup first.
 std::vector<Event> OomVictims(const std::vector<LimitSample>& before, const std::vector<LimitSample>& now,
                               const std::vector<Event>& events);
 

@@ -53,6 +53,20 @@ TEST_CASE(
   CHECK_FALSE(OomVictims(before, {inner, outer}, {End(1, SIGKILL)})[0].As<OomVictim>()->limit);
 }
 
+TEST_CASE("kills that an outer cgroup counts may be of another of its children, but for v1's, which counts its own") {
+  LimitSample inner = Group(3, "/job/step"), outer = Group(7);
+  const std::vector<LimitSample> before = {inner, outer};
+  ++*outer.kills;
+  ++*outer.ooms;
+  CHECK(OomVictims(before, {inner, outer}, {End(1, SIGKILL)}).empty());
+  CHECK(OomVictims(before, {outer}, {End(1, SIGKILL)}).empty());  // the inner one was removed
+  CHECK(OomVictims({Group(7)}, {inner, outer}, {End(1, SIGKILL)}).empty());
+  inner.kind = outer.kind = LimitKind::kCgroupV1;
+  LimitSample outer_before = outer;
+  --*outer_before.kills;
+  CHECK(OomVictims({inner, outer_before}, {inner, outer}, {End(1, SIGKILL)}).size() == 1);
+}
+
 TEST_CASE("a cgroup that only reclaims at its limit is not blamed for a kill by the host") {
   const auto limit_of = [](const LimitSample& before, const LimitSample& now, uint64_t host_used) {
     const LimitSample host = {LimitKind::kHost, "MemTotal+SwapTotal", 10'000, host_used};
