@@ -22,7 +22,7 @@ constexpr absl::Duration kShort = absl::Milliseconds(200);  // that may be repea
 constexpr uint64_t kMostSampledObjects = 100'000;
 constexpr absl::Duration kMostSampling = absl::Seconds(2);
 constexpr double kMost = 0.5;  // of all objects, which the container has whose items are told
-constexpr absl::Duration kAfterFirst = absl::Milliseconds(3);  // for other findings in an object that is torn down
+constexpr absl::Duration kAfterFirst = absl::Milliseconds(3);  // for findings beside a sure one in what is torn down
 
 // As within a walk, whoever asked goes on with what can't wait.
 void Pause(const PickleLimits& limits) {
@@ -155,7 +155,7 @@ PickleLook LookAtEnding(const Interpreter& interpreter, const MemoryReader& memo
   absl::Duration enough = absl::InfiniteDuration();
   PickleLimits until_found = limits;
   until_found.go_on = [&] {
-    if (!reading->failures.empty()) enough = std::min(enough, BootTime() + kAfterFirst);
+    if (enough == absl::InfiniteDuration() && reading->HasSureFailure()) enough = BootTime() + kAfterFirst;
     return BootTime() < enough;
   };
   PickleWalk walk(interpreter, memory, until_found, /*ending=*/true);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
 namespace cowprof {
@@ -56,9 +57,7 @@ void PickleWalk::Run(const PickleRoot& root) {
   if (!stack_.empty()) AddRest(stack_[0], stack_[0].bytes_used + bytes - stack_[0].bytes_before);
   bytes += bytes / kFrame * kFrameBytes;
   // An attribute that makes an object unknown may come after one that fails.
-  for (Found& found : failures) {
-    for (uint32_t at = found.node; at != 0; at = nodes_[at].parent) found.below_unknown |= open_unknowns_.contains(at);
-  }
+  for (Found& found : failures) found.below_unknown |= IsBelowUnknown(found.node);
   if (std::string pickler = rules_.OwnPickler(); !pickler.empty() && !root.parts.empty()) {
     for (Found& found : failures) found.below_unknown = true;
     Note(0, {.type = graph_.TypeName(root.parts[0].second), .runs = std::move(pickler)}, &unknowns, &unknowns_left_out);
@@ -69,6 +68,17 @@ void PickleWalk::Run(const PickleRoot& root) {
   std::stable_partition(failures.begin(), failures.end(),
                         [](const Found& found) { return found.reason != PickleReason::kMainWithoutFile; });
   std::stable_sort(unknowns.begin(), unknowns.end(), in_order);
+}
+
+bool PickleWalk::IsBelowUnknown(uint32_t node) const {
+  for (; node != 0; node = nodes_[node].parent) {
+    if (open_unknowns_.contains(node)) return true;
+  }
+  return false;
+}
+
+bool PickleWalk::HasSureFailure() const {
+  return absl::c_any_of(failures, [this](const Found& found) { return !IsBelowUnknown(found.node); });
 }
 
 void PickleWalk::DrainAll() {

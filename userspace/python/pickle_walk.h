@@ -71,6 +71,8 @@ class PickleWalk {
   // `capped`: there was no time to see.
   bool StillThere(const PickleRoot& root, const std::vector<Node>& chain, const Found& found);
   std::vector<Node> ChainTo(uint32_t node) const;
+  // Whether pickle meets one of the failures that were found so far, whatever code of the program sends.
+  bool HasSureFailure() const;
   // What its items are, each pickled by itself, and how many objects an item has on average. Of a walk that did not
   // run. nullopt: they were unreadable or too large, or what unpickling one would do can't be told from its kinds.
   std::optional<std::pair<PickleItems, double>> SampleItems(const Container& container);
@@ -135,6 +137,7 @@ class PickleWalk {
   void LookAtClock();
   std::string PathOf(uint32_t node, bool general);
   bool IsBefore(uint32_t a, uint32_t b) const;
+  bool IsBelowUnknown(uint32_t node) const;
 
   CachedMemory cached_;
   ObjectGraph graph_;

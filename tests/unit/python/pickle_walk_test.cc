@@ -1,8 +1,11 @@
 // Walks over made-up objects. The system tests compare verdicts and bytes with what pickle really does.
 #include "python/pickle_walk.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
+#include "python/pickle_look.h"
 #include "python_memory.h"
 
 namespace cowprof {
@@ -34,6 +37,15 @@ class Derived : public PythonMemory {
     CHECK(walk.mix.instances == 1);
     return walk.bytes;
   }
+};
+
+// Takes 5 ms for each read of one place.
+struct SlowMemory : PythonMemory {
+  bool Read(uint64_t address, absl::Span<char> bytes) const override {
+    if (slow - address < bytes.size()) usleep(5000);
+    return PythonMemory::Read(address, bytes);
+  }
+  uint64_t slow = 0;
 };
 
 }  // namespace
@@ -113,6 +125,57 @@ TEST_CASE("pickle walk: a torch Module that was compiled is sent without its com
   walk.Run({.parts = {{"", kObject + 0x1000}}, .expression = "model"});
   CHECK(walk.objects == (method == "__getstate__" ? 2 : 3));
   CHECK(walk.unknowns.size() == (method == "__getstate__" ? 0 : 1));
+}
+
+TEST_CASE("pickle look: at the end a failure that code of the program may drop does not stop the walk") {
+  constexpr uint64_t kLockType = 0x60000, kFunctionType = 0x62000, kListType = 0x64000, kIntType = 0x66000;
+  constexpr uint64_t kRoot = 0x70000, kVocab = 0x71000, kDropped = 0x72000, kSent = 0x73000, kNumber = 0x74000;
+  constexpr uint64_t kAttributes = 0x76000, kLists = 0x100000;
+  SlowMemory memory;
+  for (const auto& [type, name] : {std::pair<uint64_t, const char*>{kType, "vocab"},
+                                   {kLockType, "_thread.lock"},
+                                   {kFunctionType, "function"},
+                                   {kListType, "list"},
+                                   {kIntType, "int"}}) {
+    memory.AddType(type, PythonMemory::kTypeType, name, PythonMemory::kStaticFlags);
+    memory.AddBases(type, {type});
+  }
+  const StateLayout state = StateLayoutOf(memory.layout());
+  const uint32_t type = memory.layout().object.type;
+  memory.AddDict(kType + 0x1000, {{"__getstate__", kFunction}});
+  memory.Word(kType + memory.layout().type.dict, kType + 0x1000);
+  memory.Word(kType + state.tp_new, kFunction);
+  memory.Word(kType + state.dict_offset, 16);
+  memory.Word(kFunction + type, kFunctionType);
+  memory.Word(kVocab + type, kType);
+  memory.Word(kVocab + 16, kAttributes);
+  memory.AddDict(kAttributes, {{"lock", kDropped}});
+  for (const uint64_t lock : {kDropped, kSent}) memory.Word(lock + type, kLockType);
+  memory.Word(kNumber + type, kIntType);
+  memory.Word(kNumber + memory.layout().object.var_size, 0);
+  const auto add_list = [&](uint64_t list, const std::vector<uint64_t>& items) {
+    memory.Word(list + type, kListType);
+    memory.Word(list + memory.layout().object.var_size, items.size());
+    memory.Word(list + state.list_items, list + 0x100);
+    memory.Add(list + 0x100, std::string(reinterpret_cast<const char*>(items.data()), 8 * items.size()));
+  };
+  // 3,000 numbers: the walk asks whether to go on after 1,024 objects and 2,048, and between these it takes too long.
+  std::vector<uint64_t> items = {kVocab};
+  for (uint64_t i = 0; i < 12; ++i) {
+    items.push_back(kLists + 0x1000 * i);
+    add_list(items.back(), std::vector<uint64_t>(250, kNumber));
+  }
+  items.push_back(kSent);
+  add_list(kRoot, items);
+  memory.slow = kLists + 0x1000 * 6 + 0x100;
+  const PickleLook look =
+      LookAtEnding(memory.interpreter(), memory, {.parts = {{"", kRoot}}, .expression = "x"}, PickleLimits());
+  CHECK_FALSE(look.capped);
+  REQUIRE(look.failures.size() == 2);
+  CHECK(look.failures[0].path == "x[0].lock");
+  CHECK(look.failures[0].below_unknown);
+  CHECK(look.failures[1].path == "x[13]");
+  CHECK_FALSE(look.failures[1].below_unknown);
 }
 
 }  // namespace cowprof

@@ -35,6 +35,49 @@ bool NamesLibrary(const StartFailed& error, const PickleFailure& failure) {
   });
 }
 
+// Messages name a type by the name in its type object, which may lack the module, or a function by its qualified name:
+//   cannot pickle '_thread.RLock' object
+//   Can't pickle local object 'Vocab.load.<locals>.<lambda>'
+//   Can't pickle <function <lambda> at 0x7f0a>: attribute lookup <lambda> on __main__ failed
+//   Can't pickle <class '__main__.Row'>: it's not the same object as __main__.Row
+//   A SemLock created in a fork context is being shared with a process in a spawn context. ...
+//   logger cannot be pickled
+bool FitsMessage(const StartFailed& error, const PickleFailure& failure) {
+  if (failure.reason == PickleReason::kForkContext) return absl::StrContains(error.message, "fork context");
+  if (failure.reason == PickleReason::kLogger) return absl::StrContains(error.message, "logger cannot");
+  absl::string_view name = failure.name.empty() ? failure.type : failure.name;
+  for (;;) {
+    if (!name.empty() && (absl::StrContains(error.message, absl::StrCat("'", name, "'")) ||
+                          absl::StrContains(error.message, absl::StrCat(" ", name, " "))))
+      return true;
+    const size_t dot = name.find('.');
+    if (dot == name.npos) return NamesLibrary(error, failure);
+    name.remove_prefix(dot + 1);
+  }
+}
+
+// "dataset", "parts", "test", "3" of "dataset.parts['test'][3]".
+std::vector<absl::string_view> StepsOf(absl::string_view path) {
+  return absl::StrSplit(path, absl::ByAnyChar(".[]'"), absl::SkipEmpty());
+}
+
+// Whether pickle's own notes do not lead to the failure. Both paths end at it, but begin with other names: that of a
+// variable, or of what a DataLoader sends of itself; the Process, and the argument that holds it, which torch may put
+// into a list of one.
+bool NotesContradict(const StartFailed& error, const PickleFailure& failure) {
+  if (error.path.empty() || absl::EndsWith(error.path, "...") || absl::EndsWith(failure.path, "...")) return false;
+  constexpr absl::string_view kParts[] = {"dataset", "collate_fn", "worker_init_fn"};
+  const std::vector<absl::string_view> seen = StepsOf(failure.path), noted = StepsOf(error.path);
+  size_t of_variable = 1, of_argument = 1;
+  if (seen.size() > 1 && absl::c_linear_search(kParts, seen[1])) of_variable = 2;
+  if (noted.size() > 1 && (noted[1] == "_args" || noted[1] == "_kwargs")) of_argument = 3;
+  if (noted.size() > of_argument && noted[of_argument] == "0") ++of_argument;
+  for (size_t i = 1; i + of_variable <= seen.size() && i + of_argument <= noted.size(); ++i) {
+    if (seen[seen.size() - i] != noted[noted.size() - i]) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 absl::string_view NameOf(PickleVerdict verdict) {
@@ -117,32 +160,21 @@ bool RefusesToPickle(const StartFailed& error) {
          absl::c_any_of(kWords, [&](absl::string_view words) { return absl::StrContains(message, words); });
 }
 
-// Messages name a type by the name in its type object, which may lack the module, or a function by its qualified name:
-//   cannot pickle '_thread.RLock' object
-//   Can't pickle local object 'Vocab.load.<locals>.<lambda>'
-//   Can't pickle <function <lambda> at 0x7f0a>: attribute lookup <lambda> on __main__ failed
-//   Can't pickle <class '__main__.Row'>: it's not the same object as __main__.Row
-//   A SemLock created in a fork context is being shared with a process in a spawn context. ...
-//   logger cannot be pickled
 const PickleFailure* FailureOf(const StartFailed& error, const PickleLook& look) {
-  const auto names = [&](absl::string_view name) {
-    for (;;) {
-      if (!name.empty() && (absl::StrContains(error.message, absl::StrCat("'", name, "'")) ||
-                            absl::StrContains(error.message, absl::StrCat(" ", name, " "))))
-        return true;
-      const size_t dot = name.find('.');
-      if (dot == name.npos) return false;
-      name.remove_prefix(dot + 1);
-    }
-  };
+  const PickleFailure* once = nullptr;  // read only once, as the process was taken down
   for (const PickleFailure& failure : look.failures) {
-    const bool fits = failure.reason == PickleReason::kForkContext ? absl::StrContains(error.message, "fork context")
-                      : failure.reason == PickleReason::kLogger
-                          ? absl::StrContains(error.message, "logger cannot")
-                          : names(failure.name.empty() ? failure.type : failure.name) || NamesLibrary(error, failure);
-    if (fits) return &failure;
+    if (failure.below_unknown || !FitsMessage(error, failure) || NotesContradict(error, failure)) continue;
+    if (failure.confirmed) return &failure;
+    if (once == nullptr) once = &failure;
   }
-  return nullptr;
+  return once;
+}
+
+const PickleFailure* PossibleFailureOf(const StartFailed& error, const PickleLook& look) {
+  const auto found = absl::c_find_if(look.failures, [&](const PickleFailure& failure) {
+    return failure.below_unknown && FitsMessage(error, failure) && !NotesContradict(error, failure);
+  });
+  return found == look.failures.end() ? nullptr : &*found;
 }
 
 const PickleUnknown* RaisedBy(const StartFailed& error, const PickleLook& look) {

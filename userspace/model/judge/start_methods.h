@@ -34,9 +34,11 @@ std::string StartMethodsSentence(const PickleLook& look);
 // descriptors or memory, or since a reducer has a bug.
 bool RefusesToPickle(const StartFailed& error);
 
-// The failure in `look` that the exception speaks of: the first in the order of pickle that fits its message. Null:
-// none fits.
+// The failure in `look` that the exception speaks of: the first in the order of pickle that fits its message, and that
+// pickle's notes, where it has any, do not contradict. Null: none fits of those that pickle meets for sure.
 const PickleFailure* FailureOf(const StartFailed& error, const PickleLook& look);
+// The same of those that pickle meets only if code of the program sends them. Null: none fits.
+const PickleFailure* PossibleFailureOf(const StartFailed& error, const PickleLook& look);
 
 // What code of the program decides, and whose code raised the exception. Null: none, or several have it.
 const PickleUnknown* RaisedBy(const StartFailed& error, const PickleLook& look);

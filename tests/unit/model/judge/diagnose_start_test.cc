@@ -2,6 +2,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "builders.h"
 #include "judged.h"
 #include "model/judge/start_methods.h"
@@ -72,6 +73,50 @@ TEST_CASE("pickle-failure without the object says how to see it", "[start_method
     CHECK(HeadlineOf(run).find("dataset") == std::string::npos);
     CHECK(DiagnosesOf(run)[0].advice[0].find("python -i") != std::string::npos);
   }
+}
+
+TEST_CASE("pickle-failure blames nothing for sure that code of the program may not send", "[start_methods]") {
+  PickleFailure dropped = Keys(), sent = Keys();
+  dropped.path = "dataset.vocab.names";
+  dropped.below_unknown = true;
+  sent.path = "dataset.client.names";
+  const auto first = [](const StartFailed& error) { return DiagnosesOf(Died(error))[0]; };
+  const Diagnosis both = first(Error({dropped, sent}));
+  CHECK(absl::EndsWith(both.summary, "; dataset.client.names is a dict_keys."));
+  CHECK(absl::StrContains(TextOf(both), "perhaps it failed at dataset.vocab.names (dict_keys): "));
+  CHECK(both.confidence < 0.95);
+  const Diagnosis after = first(Error({sent, dropped}));
+  CHECK_FALSE(absl::StrContains(TextOf(after), "vocab"));
+  CHECK(after.confidence > 0.95);
+  const Diagnosis one = first(Error({dropped}));
+  CHECK(absl::EndsWith(one.summary, " (cannot pickle 'dict_keys' object), perhaps at dataset.vocab.names."));
+  CHECK(one.advice[0] == "If it was that: keep a copy instead of the view: list(d.keys()).");
+  // It was read once, as the process was taken down.
+  sent.confirmed = false;
+  CHECK(absl::EndsWith(first(Error({dropped, sent})).summary, "; dataset.client.names is a dict_keys."));
+}
+
+TEST_CASE("pickle-failure follows pickle's notes where they lead elsewhere", "[start_methods]") {
+  const auto names = [](const char* path, const char* noted) {
+    PickleFailure failure = Keys();
+    failure.path = path;
+    StartFailed error = Error({failure});
+    error.path = noted;
+    const std::string said = HeadlineOf(Died(error));
+    const bool told = absl::EndsWith(said, absl::StrCat("; ", path, " is a dict_keys."));
+    if (!told) CHECK(absl::EndsWith(said, absl::StrCat("Pickle's notes say where: ", noted, ".")));
+    return told;
+  };
+  CHECK(names("dataset.client.names", "Process._args[0].client.names"));
+  CHECK(names("dataset.parts['test'][3].names", "Process._args[0].parts['test'][3].names"));
+  CHECK(names("loader.dataset.names", "Process._args[1][0].names"));
+  CHECK(names("__main__.loader.collate_fn", "Process._args[4]"));
+  CHECK(names("client.names", "Process._kwargs['holder'].client.names"));
+  CHECK(names("p.names", "Process.names"));
+  CHECK(names("names", "Process._args[0].client.names"));
+  CHECK_FALSE(names("dataset.vocab.names", "Process._args[0].client.names"));
+  CHECK_FALSE(names("dataset.client.names", "Process._args[0].client.others"));
+  CHECK_FALSE(names("dataset.parts[2].names", "Process._args[0].parts[3].names"));
 }
 
 TEST_CASE("pickle-failure names the object whose own code raised the error", "[start_methods]") {
