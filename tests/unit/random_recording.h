@@ -217,6 +217,7 @@ class RandomRecording {
                                .mix = {.numbers = Number(), .texts = Number(), .text_bytes = Number()},
                                .classes = Number()};
     }
+    if (look.capped) look.of_loader = look.walks_agree;
     if (Chance(0.3)) sample->events.push_back({.t = sample->t, .index = index, .what = StartMethodsSeen{look}});
     if (Chance(0.3)) {
       const StartFailed failed = {.type = Name(),

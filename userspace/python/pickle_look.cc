@@ -35,6 +35,7 @@ void Pause(const PickleLimits& limits) {
 PickleLook LookOf(const Interpreter& interpreter, const PickleRoot& root) {
   PickleLook look{.expression = root.expression, .python = interpreter.version};
   if (root.parts.empty()) return look;
+  look.of_loader = root.of_loader;
   look.root = root.where.empty() ? root.expression : absl::StrCat(root.expression, " (", root.where, ")");
   return look;
 }

@@ -19,6 +19,7 @@
 #include "python/graph.h"
 #include "python/last_error.h"
 #include "python/object_expression.h"
+#include "python/process_object.h"
 
 namespace cowprof {
 namespace {
@@ -57,7 +58,7 @@ class Finder {
   }
 
   absl::StatusOr<PickleRoot> Find(absl::string_view expression);
-  PickleRoot FindByItself();
+  PickleRoot FindByItself(const JudgedRoots& judged);
   PickleRoot FindInTraceback() { return FindIn(LastTraceback(graph_)); }
 
  private:
@@ -91,6 +92,7 @@ class Finder {
   ObjectGraph graph_;
   CodeReader codes_;
   const std::function<bool()> go_on_;
+  JudgedRoots judged_;
   bool stopped_ = false;
   absl::flat_hash_map<uint64_t, Sent> sent_;  // by type
   uint64_t taken_ = 0, variables_ = 0;
@@ -204,20 +206,25 @@ Finder::Sent Finder::SentOf(uint64_t type) {
 bool Finder::Take(const std::string& name, uint64_t object, PickleRoot* root) {
   const Sent sent = SentOf(graph_.TypeOf(object));
   if (sent == Sent::kNothing) return false;
+  ProcessWork work;
   if (sent == Sent::kPartsOfLoader) {
     if (graph_.Int(graph_.Attribute(object, "num_workers")) == 0) return false;
+    work = {.of_loader = true, .subjects = {graph_.Attribute(object, "dataset")}};
     // Others may stand beside the one that failed: it sends its data set to the Process.
-    if (!failed_arguments_.empty() && !absl::c_linear_search(failed_arguments_, graph_.Attribute(object, "dataset")))
-      return false;
+    if (!failed_arguments_.empty() && !absl::c_linear_search(failed_arguments_, work.subjects[0])) return false;
     for (const char* part : {"dataset", "collate_fn", "worker_init_fn"}) {
       if (const uint64_t value = graph_.Attribute(object, part); value != 0) root->parts.emplace_back(part, value);
     }
   } else if ((failed_ == 0 || failed_ == object) && graph_.Attribute(object, "_popen") == graph_.interpreter().none &&
              graph_.Attribute(object, "_target") != 0) {
     root->parts = {{"", object}};  // one that was started does not keep what it was sent
+    work = WorkOf(graph_, object);
   }
   root->expression = name != "self" ? name : sent == Sent::kItself ? "Process" : "DataLoader";
+  if (judged_.HasAny(work.subjects)) root->parts.clear();
   if (root->parts.empty()) return false;
+  root->of_loader = work.of_loader;
+  root->subjects = std::move(work.subjects);
   taken_ = root->starter = object;
   return true;
 }
@@ -273,11 +280,13 @@ bool Finder::TakeFromSpawn(const std::vector<RawFrame>& frames, PickleRoot* root
       continue;
     for (const Variable& local : LocalsOf(graph_, frame)) {
       if (local.name == "fn" || local.name == "args") root->parts.emplace_back(local.name, Opened(local.object));
+      if (local.name == "fn") root->subjects = {Opened(local.object)};
       if (local.name == "start_method") root->starter = Opened(local.object);
     }
     root->expression = "spawn()";
     root->where = "torch.multiprocessing";
-    if (!root->parts.empty()) return true;
+    if (!root->parts.empty() && !judged_.HasAny(root->subjects)) return true;
+    *root = PickleRoot();
   }
   return false;
 }
@@ -304,7 +313,8 @@ void Finder::NameObjects(const std::vector<RawFrame>& frames, PickleRoot* root) 
   ForEachOwn(frames, name_it);
 }
 
-PickleRoot Finder::FindByItself() {
+PickleRoot Finder::FindByItself(const JudgedRoots& judged) {
+  judged_ = judged;
   PickleRoot root;
   const std::vector<RawFrame> frames = Frames();
   if (TakeFrom(frames, /*of_library=*/false, &root) ||
@@ -317,6 +327,7 @@ PickleRoot Finder::FindByItself() {
     NameObjects(frames, &root);
     return root;
   }
+  if (judged_.loader) return {};
   Edges modules =
       graph_.DictItems(graph_.Pointer(graph_.interpreter().main_interpreter + graph_.layout().interpreter.modules),
                        EdgeKind::kAttribute);
@@ -350,20 +361,9 @@ void Finder::FindFailed(const std::vector<RawFrame>& frames) {
     for (const Variable& local : LocalsOf(graph_, frame)) {
       if (local.name == "self" && SentOf(graph_.TypeOf(local.object)) == Sent::kItself) failed_ = local.object;
     }
-    const uint64_t arguments = failed_ == 0 ? 0 : graph_.Attribute(failed_, "_args");
-    const std::optional<TypeShape> shape = graph_.ReadShape(graph_.TypeOf(arguments));
-    if (shape && shape->is_tuple()) {
-      Edges items = graph_.TupleItems(arguments);
-      Edge item;
-      for (uint64_t i = 0; i < kMostSent && items.Next(cached_, &item); ++i) {
-        failed_arguments_.push_back(item.object);
-        const std::optional<TypeShape> holder = graph_.ReadShape(graph_.TypeOf(item.object));
-        if (!holder || !holder->is_list()) continue;
-        Edges held = graph_.Items(item.object, EdgeKind::kIndex);  // torch 2.14 sends its data set in a list
-        if (Edge one; held.size() == 1 && held.Next(cached_, &one)) failed_arguments_.push_back(one.object);
-      }
-    }
-    if (failed_ != 0) return;
+    if (failed_ == 0) continue;
+    failed_arguments_ = ArgumentsOf(graph_, failed_, 0, kMostSent);
+    return;
   }
 }
 
@@ -386,8 +386,9 @@ absl::StatusOr<PickleRoot> FindObject(const Interpreter& interpreter, const Memo
   return Finder(interpreter, memory).Find(expression);
 }
 
-PickleRoot FindWhatWorkersGet(const Interpreter& interpreter, const MemoryReader& memory, std::function<bool()> go_on) {
-  return Finder(interpreter, memory, std::move(go_on)).FindByItself();
+PickleRoot FindWhatWorkersGet(const Interpreter& interpreter, const MemoryReader& memory, std::function<bool()> go_on,
+                              const JudgedRoots& judged) {
+  return Finder(interpreter, memory, std::move(go_on)).FindByItself(judged);
 }
 
 PickleRoot FindWhatFailed(const Interpreter& interpreter, const MemoryReader& memory) {

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "python/interpreter.h"
@@ -29,6 +31,18 @@ struct PickleRoot {
   std::vector<std::pair<uint64_t, std::string>> names;
   // What says how the workers are started: a DataLoader, a Process, or a str: "spawn". 0: nothing was found that does.
   uint64_t starter = 0;
+  bool of_loader = false;  // it is what workers of a DataLoader are sent
+  // What roots that send the same have in common: the data set of a DataLoader, the function of a Process.
+  std::vector<uint64_t> subjects;
+};
+
+// What was found before, and is not to be found again.
+struct JudgedRoots {
+  absl::flat_hash_set<uint64_t> subjects;
+  bool loader = false;  // a DataLoader is among them: others are looked for in frames and __main__ alone
+  bool HasAny(const std::vector<uint64_t>& some) const {
+    return absl::c_any_of(some, [this](uint64_t subject) { return subjects.contains(subject); });
+  }
 };
 
 // `expression`: a module or a name in __main__ or in a frame, then .attribute, [3] and ['key']:
@@ -38,7 +52,7 @@ absl::StatusOr<PickleRoot> FindObject(const Interpreter& interpreter, const Memo
 
 // Without parts: there is none. `go_on`: asked every 1,024 variables, as in PickleLimits; false ends the search.
 PickleRoot FindWhatWorkersGet(const Interpreter& interpreter, const MemoryReader& memory,
-                              std::function<bool()> go_on = nullptr);
+                              std::function<bool()> go_on = nullptr, const JudgedRoots& judged = {});
 
 // The same from the frames of the last traceback (sys.last_exc, sys.last_traceback) alone.
 PickleRoot FindWhatFailed(const Interpreter& interpreter, const MemoryReader& memory);

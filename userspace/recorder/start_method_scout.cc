@@ -91,6 +91,7 @@ struct Watched {
   std::unique_ptr<Program> program;
   std::unique_ptr<ProcessMemory> memory;  // of this process
   std::optional<SysWatch> sys;
+  JudgedRoots judged;
   bool started = false;  // by multiprocessing
   bool told = false;     // of its error
 };
@@ -117,6 +118,7 @@ class Scout {
   absl::flat_hash_map<ProcessId, Watched> watched_;
   absl::Duration fast_until_ = -absl::InfiniteDuration(), until_ = -absl::InfiniteDuration();
   bool pickles_ = false;  // the program, for workers that it starts
+  bool found_ = false;    // what workers would be sent
   absl::Duration polled_, walk_began_, rested_;
 };
 
@@ -180,7 +182,7 @@ bool Scout::Serve() {
       Look(request);
       break;
     case kLook:
-      if (request.other.pid != 0) {
+      if (request.other.pid != 0 && !found_) {
         fast_until_ = until_ = now;
         pickles_ = false;
       }
@@ -256,12 +258,24 @@ void Scout::Look(const Request& request) {
   walk_began_ = rested_ = CpuTime();
   const Interpreter& python = watched->program->interpreter();
   const PickleLimits limits = {.objects = kMostObjects, .time = kMostTime, .go_on = [this] { return GoOn(); }};
-  const auto find_root = [&](const MemoryReader& memory) { return FindWhatWorkersGet(python, memory, limits.go_on); };
+  // One that pickles is about to send what is found first.
+  const JudgedRoots judged = request.what == kPickling ? JudgedRoots() : watched->judged;
+  std::vector<uint64_t> subjects;
+  const auto find_root = [&](const MemoryReader& memory) {
+    PickleRoot root = FindWhatWorkersGet(python, memory, limits.go_on, judged);
+    if (!root.parts.empty()) subjects = root.subjects;
+    return root;
+  };
   PickleMix mix;
   PickleLook look = LookAtPickle(python, watched->program->memory(), find_root, limits, &mix);
   if (look.root.empty() && request.other.pid != 0)
     look = LookAtPickle(python, watched->program->MemoryOf(request.other.pid), find_root, limits, &mix);
-  if (!look.root.empty()) look.held = UnpickledBytes(mix, look.bytes.high.has_value());
+  if (!look.root.empty()) {
+    look.held = UnpickledBytes(mix, look.bytes.high.has_value());
+    watched->judged.subjects.insert(subjects.begin(), subjects.end());
+    watched->judged.loader |= look.of_loader.value_or(false);
+    found_ = true;
+  }
   Tell(request.id, "look", EncodeLook(Shortened(std::move(look))));
 }
 

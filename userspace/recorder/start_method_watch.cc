@@ -34,6 +34,7 @@ void StartMethodWatch::LookAt(int parent, const ProcessId& worker, bool pickling
   const auto id = pythons_.find(parent);
   if (id == pythons_.end() || looks_ >= kMostLooks) return;
   ++looks_;
+  waiting_.reset();
   asked_ = t;
   next_look_ = t + kLongestLook;  // unless it is told before
   indexes_[id->second] = parent;
@@ -41,6 +42,16 @@ void StartMethodWatch::LookAt(int parent, const ProcessId& worker, bool pickling
     scout_->LookAtPickling(id->second);
   } else {
     scout_->Look(id->second, worker);
+  }
+}
+
+// Ranks have loaders that are alike: what one of them sends is enough.
+void StartMethodWatch::LookWhenDue(int parent, const ProcessId& worker, absl::Duration t) {
+  if (loader_of_ && *loader_of_ != parent) return;
+  if (t >= next_look_) {
+    LookAt(parent, worker, /*pickling=*/false, t);
+  } else {
+    waiting_ = {parent, worker};
   }
 }
 
@@ -72,12 +83,15 @@ void StartMethodWatch::Ask(const Event& event, const LivingProcess& process, con
     if (spawned || IsForkserver(execed->command)) started_.insert(process.index);
     // It starts workers now: the next one may fail.
     if (spawned && parent != nullptr && pythons_.contains(parent->index)) scout_->Watch(parent->id);
-    if (parent != nullptr && (helper || (spawned && !found_ && event.t >= next_look_)))
+    if (parent != nullptr && (helper || (spawned && !found_ && event.t >= next_look_))) {
       LookAt(parent->index, {}, /*pickling=*/true, event.t);
+    } else if (parent != nullptr && spawned && found_) {
+      LookWhenDue(parent->index, {}, event.t);
+    }
   } else if (parent != nullptr && process.origin == Origin::kForked && process.space != process.index) {
     // Still the parent's program: not a command that it runs.
     if (pythons_.contains(parent->index)) pythons_[process.index] = process.id;
-    if (!found_ && event.t >= next_look_) LookAt(parent->index, process.id, /*pickling=*/false, event.t);
+    LookWhenDue(parent->index, process.id, event.t);
   }
 }
 
@@ -86,8 +100,11 @@ void StartMethodWatch::Add(std::vector<ScoutReport> reports, absl::Duration t, S
     const auto index = indexes_.find(report.id);
     if (index == indexes_.end()) continue;
     if (const auto* seen = std::get_if<StartMethodsSeen>(&report.what)) {
+      // The few looks that are left should last for a while.
+      next_look_ = std::max(t, asked_ + (found_ ? kBetweenLooks * (1 << std::max(looks_ - 1, 0)) : kBetweenLooks));
+      if (found_ && seen->look.root.empty()) continue;  // nothing new
       found_ |= !seen->look.root.empty();
-      next_look_ = std::max(t, asked_ + kBetweenLooks);
+      if (seen->look.of_loader.value_or(false)) loader_of_ = index->second;
     }
     Event event = {.t = t, .index = index->second};
     std::visit([&](auto& what) { event.what = std::move(what); }, report.what);
@@ -107,6 +124,10 @@ void StartMethodWatch::Run(const std::vector<FollowedProcess>& followed, const P
     if (process != living.end()) Ask(event, *process->second, processes);
   }
   Add(scout_->Take(), sample->t, sample);
+  if (waiting_ && sample->t >= next_look_) {
+    const Waiting due = *std::exchange(waiting_, std::nullopt);
+    if (found_) LookWhenDue(due.parent, due.worker, sample->t);
+  }
   const absl::Duration end = BootTime() + kWaitForLast;
   for (const FollowedProcess& process : followed) {
     if (process.exited_ns == 0) continue;

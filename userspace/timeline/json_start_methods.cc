@@ -124,6 +124,7 @@ Json EncodeLook(const PickleLook& look) {
   return {{"root", look.root},
           {"expression", look.expression},
           {"python", look.python},
+          {"of_loader", look.of_loader ? Json(*look.of_loader) : Json(nullptr)},
           {"failures", failures},
           {"unknowns", unknowns},
           {"failures_left_out", look.failures_left_out},
@@ -151,6 +152,8 @@ PickleLook DecodeLook(const Json& json) {
                      .unreadable = NumberOf<uint64_t>(json, "unreadable"),
                      .capped = BoolOf(json, "capped"),
                      .walks_agree = BoolOf(json, "walks_agree")};
+  if (const auto of_loader = json.find("of_loader"); of_loader != json.end() && of_loader->is_boolean())
+    look.of_loader = of_loader->get<bool>();
   for (const Json& failure : ListOf(json, "failures")) {
     look.failures.push_back({.path = TextOf(failure, "path"),
                              .type = TextOf(failure, "type"),

@@ -36,7 +36,47 @@ struct LargeModule : PythonMemory {
   }
 };
 
+// A main module with two DataLoaders.
+struct TwoLoaders : PythonMemory {
+  static constexpr uint64_t kLoader = 0x24000, kSubclass = 0x26000, kDataSets[] = {0x60000, 0x61000};
+  TwoLoaders() {
+    const StateLayout state = StateLayoutOf(layout());
+    AddType(kModuleType, kTypeType, "module", kStaticFlags);
+    AddType(kLoader, kTypeType, "torch.utils.data.dataloader.DataLoader", kStaticFlags);
+    AddType(kSubclass, kTypeType, "Loader", kHeapFlags);
+    AddBases(kSubclass, {kSubclass, kLoader});
+    Word(kSubclass + state.dict_offset, 16);
+    interpreter_.main_interpreter = kInterpreter;
+    Word(kInterpreter + layout().interpreter.modules, kModules);
+    AddDict(kModules, {{"__main__", kModule}});
+    Word(kModule + layout().object.type, kModuleType);
+    Word(kModule + state.module_dict, kGlobals);
+    AddDict(kGlobals, {{"val_loader", 0x50000}, {"train_loader", 0x52000}});
+    for (const int i : {0, 1}) {
+      const uint64_t loader = 0x50000 + 0x2000 * i;
+      Word(loader + layout().object.type, kSubclass);
+      Word(loader + 16, loader + 0x100);
+      AddDict(loader + 0x100, {{"dataset", kDataSets[i]}});
+    }
+  }
+};
+
 }  // namespace
+
+TEST_CASE("pickle roots: what was judged before is not found again") {
+  const TwoLoaders memory;
+  JudgedRoots judged;
+  for (const int i : {0, 1, 2}) {
+    const PickleRoot root = FindWhatWorkersGet(memory.interpreter(), memory, nullptr, judged);
+    REQUIRE(root.parts.empty() == (i == 2));
+    if (i == 2) break;
+    CHECK(root.expression == (i == 0 ? "__main__.val_loader" : "__main__.train_loader"));
+    CHECK(root.of_loader);
+    CHECK(root.parts == std::vector<std::pair<std::string, uint64_t>>{{"dataset", TwoLoaders::kDataSets[i]}});
+    REQUIRE(root.subjects == std::vector<uint64_t>{TwoLoaders::kDataSets[i]});
+    judged.subjects.insert(root.subjects[0]);
+  }
+}
 
 TEST_CASE("pickle roots: whoever asked for the search is asked whether it goes on") {
   const LargeModule memory;

@@ -9,6 +9,7 @@
 #include <thread>
 #include <variant>
 
+#include "absl/algorithm/container.h"
 #include "posix/clock.h"
 #include "posix/fd.h"
 #include "timeline/json_fields.h"
@@ -30,13 +31,14 @@ class PlayedScout {
     const std::string packet = Dump({{"pid", id.pid}, {"start_ns", id.start_ns}, {key, std::move(report)}});
     static_cast<void>(send(socket_.fd(), packet.data(), packet.size(), 0));
   }
-  // How many requests to watch a process have come.
-  int Watches() const {
-    int watches = 0;
+  // The requests that have come: 'w', to watch a process, 'l', to look at it, ...
+  std::string Requests() const {
+    std::string requests;
     char request[256];
-    while (recv(socket_.fd(), request, sizeof(request), MSG_DONTWAIT) > 0) watches += request[0] == 'w';
-    return watches;
+    while (recv(socket_.fd(), request, sizeof(request), MSG_DONTWAIT) > 0) requests.push_back(request[0]);
+    return requests;
   }
+  int Watches() const { return absl::c_count(Requests(), 'w'); }
 
   std::unique_ptr<StartMethodScout> recorders_end;
 
@@ -122,6 +124,49 @@ TEST_CASE("start methods: a trainer is watched closely again when it starts a wo
                      .what = ProcessExeced{.command = "python -c from multiprocessing.spawn import spawn_main"}}};
   watch.Run({trainer, worker}, processes, &started);
   CHECK(scout.Watches() == 1);
+}
+
+TEST_CASE("start methods: after a plain Process a DataLoader is looked at, and after that another of its process") {
+  PlayedScout scout;
+  StartMethodWatch watch(std::move(scout.recorders_end));
+  Processes processes((ProcFs()));
+  const ProcessId trainer = {1001, 1};
+  std::vector<FollowedProcess> followed = {{.id = trainer, .serial = 1}};
+  processes.Add(followed[0]);
+  Sample last;
+  // What is asked of the scout in a tick.
+  const auto run = [&](double seconds, std::vector<Event> events) {
+    last = {.t = absl::Seconds(seconds), .events = std::move(events)};
+    for (Event& event : last.events) event.t = last.t;
+    watch.Run(followed, processes, &last);
+    return scout.Requests();
+  };
+  const auto fork = [&](double seconds, const ProcessId& parent) {
+    const auto serial = static_cast<uint32_t>(followed.size() + 1);
+    followed.push_back({.id = {static_cast<pid_t>(1000 + serial), 1}, .parent = parent, .serial = serial});
+    processes.Add(followed.back());
+    return run(seconds, {{.index = processes.Find(serial)->index, .what = ProcessStarted{}}});
+  };
+  CHECK(run(0, {{.index = 0, .what = PythonFound{.version = "3.12.1"}}}) == "w");
+  CHECK(fork(20, trainer) == "l");
+  scout.Tell(trainer, "look", {{"root", "p"}, {"of_loader", false}});
+  CHECK(fork(20.2, trainer).empty());  // too early
+  CHECK(last.events.size() == 2);
+  CHECK(run(20.5, {}).empty());
+  CHECK(run(21.5, {}) == "l");
+  scout.Tell(trainer, "look", {{"root", ""}, {"of_loader", nullptr}});
+  CHECK(run(22, {}).empty());
+  CHECK(last.events.empty());  // nothing new
+  CHECK(fork(30, trainer) == "l");
+  scout.Tell(trainer, "look", {{"root", "loader"}, {"of_loader", true}});
+  CHECK(run(31, {}).empty());
+  REQUIRE(last.events.size() == 1);
+  CHECK(last.events[0].As<StartMethodsSeen>()->look.of_loader == true);
+  CHECK(fork(60, followed[1].id).empty());  // that has no loader
+  CHECK(run(61, {}).empty());
+  for (const int seconds : {100, 120, 140}) CHECK(fork(seconds, trainer) == "l");
+  CHECK(fork(160, trainer).empty());  // that were six
+  CHECK(run(180, {}).empty());
 }
 
 TEST_CASE("start methods: a tick waits once for a scout that does not answer, however many processes failed") {

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -107,9 +108,13 @@ void NoteRank(const RankFacts& found, ProcessModel* process) {
     process->rank->world_size = before->world_size;
 }
 
-// A look that found nothing to judge does not replace one that did.
+// What workers of a DataLoader would be sent counts more than what other processes would, and the larger more than the
+// smaller, which may be that of a loader for validation. Of equal ones the later counts.
 void NoteStartMethods(const Event& event, const StartMethodsSeen& seen, RunModel* model) {
-  if (seen.look.root.empty() && model->start_methods) return;
+  const auto weight = [](const PickleLook& look) {
+    return std::tuple(!look.root.empty(), look.of_loader.value_or(false), look.bytes.best);
+  };
+  if (model->start_methods && weight(seen.look) < weight(model->start_methods->look)) return;
   model->start_methods = {event.t, event.index, seen.look};
 }
 

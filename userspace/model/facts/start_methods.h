@@ -82,6 +82,7 @@ struct PickleLook {
   std::string root;        // "train_loader (in main, train.py:31)"; "": found nothing that a worker would be sent
   std::string expression;  // what the paths begin with
   std::string python;      // version
+  std::optional<bool> of_loader;        // whether workers of a DataLoader would be sent it; absent: not known
   std::vector<PickleFailure> failures;  // in the order in which pickle meets them
   std::vector<PickleUnknown> unknowns;
   uint64_t failures_left_out = 0, unknowns_left_out = 0;  // beyond those listed

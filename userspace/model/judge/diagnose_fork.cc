@@ -125,8 +125,9 @@ Diagnosis ForkHazards(const Facts& facts) {
     diagnosis.advice.push_back(std::move(advice));
     return diagnosis;
   }
-  const bool judged = facts.model.start_methods && facts.model.start_methods->index == worst.process->index;
-  diagnosis.advice.push_back(OtherStartMethods(judged ? StartMethodsSentence(facts.model.start_methods->look) : ""));
+  const SeenStartMethods* const seen = facts.start_methods();
+  const bool judged = seen != nullptr && seen->index == worst.process->index;
+  diagnosis.advice.push_back(OtherStartMethods(judged ? StartMethodsSentence(seen->look) : ""));
   return diagnosis;
 }
 

@@ -158,7 +158,10 @@ Diagnosis PrivateBySpawn(const Facts& facts) {
   if (by_stack && absl::c_all_of(growers, IsInWorkersPeak)) diagnosis.saves = SavingOf(at_start);
   if (!found.seen.empty()) growers.insert(growers.end(), found.before_attach.begin(), found.before_attach.end());
   AddGrowers(std::move(growers), &diagnosis);
-  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
+  const std::optional<SeenStartMethods>& any = facts.model.start_methods;
+  // A DataLoader sends nothing to ranks.
+  const SeenStartMethods* seen = workers ? facts.start_methods() : any ? &*any : nullptr;
+  if (!workers && seen != nullptr && seen->look.of_loader.value_or(false)) seen = nullptr;
   if (seen && !seen->look.root.empty()) {
     diagnosis.evidence.push_back(absl::StrCat("pickled, what each ", receiver, " is sent takes ", SentText(seen->look),
                                               ": ", Printable(seen->look.root)));
@@ -212,7 +215,7 @@ std::string SpawnAdvice(const Facts& facts) {
   const bool started = StartedByMultiprocessing(facts);
   const bool served = facts.framework != Framework::kFork || absl::c_any_of(facts.model.processes, IsOfUwsgi);
   if (facts.from_forkserver || (!started && served)) return "";
-  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
+  const SeenStartMethods* const seen = facts.start_methods();
   const std::string sentence = seen ? StartMethodsSentence(seen->look) : "";
   if (sentence.empty()) {
     if (!started) return "";

@@ -141,7 +141,7 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
   // "clean" stands alone. The headline says that memory is well, here is why.
   if (findings.all.copies_known && found.front().harm == Harm::kPossible)
     absl::c_move(Clean(facts).evidence, std::back_inserter(found.front().evidence));
-  const std::optional<SeenStartMethods>& seen = run.model.start_methods;
+  const SeenStartMethods* const seen = facts.start_methods();
   const Container container = ContainerOf(facts.tables(), seen ? &seen->look : nullptr);
   for (Diagnosis& diagnosis : found) {
     const bool freezes = diagnosis.id == "cow-gc-header" ||  // or has ProcessPoolExecutor's initializer

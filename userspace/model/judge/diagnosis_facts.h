@@ -12,6 +12,7 @@
 #include "model/facts/framework.h"
 #include "model/judge/diagnosis.h"
 #include "model/judge/findings.h"
+#include "model/judge/start_methods.h"
 
 namespace cowprof {
 
@@ -76,6 +77,7 @@ struct Facts {
                  "3.13.8, 3.14.1 and later: by default the main module)"
                : here;
   }
+  const SeenStartMethods* start_methods() const { return SentToWorkers(model, framework); }
   // Known to have no Python, so nothing of Python is advised.
   bool native() const { return framework == Framework::kNative; }
   // "2 workers", "12 workers, 2 at a time"

@@ -244,7 +244,7 @@ std::string HeldBelow(const Facts& facts) {
 // Ranks that each have their data in memory of their own, where it was read how much that is in one of them. Whether
 // the others have the same data, nobody can tell. "": it is not so, or may be mapped from a file already.
 std::string HeldByRanks(const Facts& facts) {
-  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
+  const SeenStartMethods* const seen = facts.start_methods();
   const ProcessModel* const read = seen ? facts.model.Find(seen->index) : nullptr;
   if (read == nullptr || !IsTrainer(*read, facts.model) || !seen->look.held) return "";
   const uint64_t bytes = seen->look.held->best, ranks = SlotsOf(facts.model).ranks;

@@ -73,7 +73,7 @@ std::string KindsText(const PickleItems& items) {
 }
 
 void AddUnpickling(const Facts& facts, Remedy* remedy) {
-  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
+  const SeenStartMethods* const seen = facts.start_methods();
   if (!seen || !seen->look.items) return;
   const PickleItems& items = *seen->look.items;
   const std::optional<SecondsRange> time = ItemTimeOf(items, seen->look.python);
@@ -145,7 +145,7 @@ uint64_t CopiedOfMemory(const WorkersPeak& peak) {
 
 // Spawn and forkserver: nothing is copied, and each worker makes anew what the parent has.
 void AddStartMethods(const Facts& facts, Remedies* out) {
-  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
+  const SeenStartMethods* const seen = facts.start_methods();
   if (!seen || seen->look.root.empty() || !seen->look.held || SpawnAdvice(facts).empty()) return;
   const PickleSize& held = *seen->look.held;
   double inherited = 0, workers = 0;
@@ -230,7 +230,7 @@ void AddPersistent(const Facts& facts, Remedies* out) {
 void AddMemmap(const Facts& facts, Remedies* out) {
   const Slots slots = SlotsOf(facts.model);
   const Diagnosis* refcount = Find(facts.findings, "cow-refcount");
-  const std::optional<SeenStartMethods>& seen = facts.model.start_methods;
+  const SeenStartMethods* const seen = facts.start_methods();
   if (slots.ranks < 2 || refcount == nullptr || !refcount->saves || !seen || !seen->look.held) return;
   const PickleSize& held = *seen->look.held;
   const double others = slots.ranks - 1;

@@ -132,6 +132,14 @@ std::string WhyNotJudged(absl::string_view python) {
   return absl::StrCat("pickle's rules are known from Python 3.8 on, and this is ", Printable(python));
 }
 
+const SeenStartMethods* SentToWorkers(const RunModel& model, Framework framework) {
+  if (!model.start_methods) return nullptr;
+  const std::optional<bool>& of_loader = model.start_methods->look.of_loader;
+  const bool of_pool = framework == Framework::kPool || framework == Framework::kExecutor;
+  const bool of_others = of_loader && (framework == Framework::kDataLoader ? !*of_loader : of_pool && *of_loader);
+  return of_others ? nullptr : &*model.start_methods;
+}
+
 std::string SentText(const PickleLook& look) {
   if (!look.bytes.high && !look.capped) return absl::StrCat("at least ", HumanBytes(look.bytes.low));
   return absl::StrCat("about ", HumanBytes(look.bytes.best));

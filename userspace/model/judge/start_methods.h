@@ -6,6 +6,8 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "model/facts/framework.h"
+#include "model/facts/run_model.h"
 #include "model/facts/start_methods.h"
 
 namespace cowprof {
@@ -21,6 +23,10 @@ std::string WhyUnknown(const PickleLook& look);
 
 // Why a process that runs this version of Python, "3.7.16", is not judged; "": that is not the version's fault.
 std::string WhyNotJudged(absl::string_view python);
+
+// What was seen of what these workers would be sent. Null: nothing, or what other processes would be: a DataLoader's
+// workers, or all but those.
+const SeenStartMethods* SentToWorkers(const RunModel& model, Framework framework);
 
 // "about 1.2 GiB", "at least 4.0 KiB": what each worker is sent, without what fails.
 std::string SentText(const PickleLook& look);

@@ -164,8 +164,9 @@ Json UnlistedJson(const RunModel& model) {
           {"by_cause", CausesJson(sum.causes, sum.causes_known)}};
 }
 
-// Empty if nobody looked; but rows that say why where the version of Python forbids it.
-Json SeenStartMethodsJson(const RunModel& model) {
+// Empty if nobody looked; but rows that say why where the version of Python forbids it. Without a sentence if they are
+// of what other processes than the workers would be sent.
+Json SeenStartMethodsJson(const RunModel& model, Framework framework) {
   if (!model.start_methods) {
     const std::string why = WhyNotJudged(model.target() != nullptr ? model.target()->python : "");
     if (why.empty()) return Json::array();
@@ -176,7 +177,8 @@ Json SeenStartMethodsJson(const RunModel& model) {
   }
   Json rows = StartMethodsJson(model.start_methods->look);
   const ProcessModel* process = model.Find(model.start_methods->index);
-  const std::string sentence = StartMethodsSentence(model.start_methods->look);
+  const SeenStartMethods* const seen = SentToWorkers(model, framework);
+  const std::string sentence = seen != nullptr ? StartMethodsSentence(seen->look) : "";
   for (Json& row : rows) {
     row["pid"] = process != nullptr ? Json(process->id.pid) : Json(nullptr);
     row["at_seconds"] = absl::ToDoubleSeconds(model.start_methods->t);
@@ -301,7 +303,7 @@ Json ReportJson(const RunModel& model, const Findings& findings, bool complete) 
       {"alerts", AlertsJson(model, findings)},
       {"diagnoses", DiagnosesJson(findings.diagnoses)},
       {"remedies", RemediesJson(findings.remedies)},
-      {"start_methods", SeenStartMethodsJson(model)},
+      {"start_methods", SeenStartMethodsJson(model, findings.framework)},
       {"fork_hazards", ForkHazardsJson(model)},
       {"hangs", SeenHangsJson(model)},
       {"verify", VerifyJson(findings.verified)},

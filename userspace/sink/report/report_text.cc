@@ -113,13 +113,14 @@ std::vector<std::string> Warnings(const Losses& losses, bool complete) {
 }
 
 // One line: `cowprof pickle` has the table.
-std::string StartMethodsSection(const RunModel& model) {
-  const std::string sentence = model.start_methods ? StartMethodsSentence(model.start_methods->look) : "";
+std::string StartMethodsSection(const RunModel& model, Framework framework) {
+  const SeenStartMethods* const seen = SentToWorkers(model, framework);
+  const std::string sentence = seen != nullptr ? StartMethodsSentence(seen->look) : "";
   if (sentence.empty()) {
     const std::string why = WhyNotJudged(model.target() != nullptr ? model.target()->python : "");
     return why.empty() ? "" : absl::StrCat("\n  start methods: not judged: ", why, "\n");
   }
-  return absl::StrCat("\n  start methods: ", sentence, "; judged: ", Printable(model.start_methods->look.root), "\n");
+  return absl::StrCat("\n  start methods: ", sentence, "; judged: ", Printable(seen->look.root), "\n");
 }
 
 std::string ReportText(const RunModel& model, const Findings& findings, bool complete) {
@@ -151,7 +152,7 @@ std::string ReportText(const RunModel& model, const Findings& findings, bool com
   for (const Alert& alert : findings.alerts)
     absl::StrAppend(&out, "  ", HumanDuration(alert.t), "  ", AlertLine(alert), "\n");
   out += ShmSection(model);
-  out += StartMethodsSection(model);
+  out += StartMethodsSection(model, findings.framework);
   absl::StrAppend(&out, "\n  ", ExactnessText(model.info.exactness), " (", Printable(model.info.rung), "), ",
                   HumanDuration(model.t), ", ", Plural(model.samples, "sample"),
                   "; target: ", Printable(model.info.command), "\n");

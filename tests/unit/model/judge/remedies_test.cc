@@ -121,6 +121,42 @@ TEST_CASE("start methods save what was copied, less what each worker holds", "[r
   CHECK(failing.back().id == "spawn");  // what does not work comes last
 }
 
+TEST_CASE("what a plain Process is sent is not told of a DataLoader's workers", "[remedies]") {
+  PickleLook look = {.root = "process_obj", .walks_agree = true, .bytes = {4096, 4096, 4096}};
+  look.held = PickleSize{.low = 4096, .best = 4096, .high = 4096};
+  const auto told = [&](std::optional<bool> of_loader, Framework framework) {
+    look.of_loader = of_loader;
+    Run run = Recorded(300, 0, look);
+    for (ProcessModel& process : run.model.processes) process.framework = framework;
+    const bool remedy = Find(Judge(run).remedies, "spawn") != nullptr;
+    CHECK((ReportTextOf(run, /*complete=*/true).find("process_obj") != std::string::npos) == remedy);
+    CHECK(ReportJsonOf(run)["start_methods"][0]["sentence"].is_null() != remedy);
+    return remedy;
+  };
+  CHECK_FALSE(told(false, Framework::kDataLoader));
+  CHECK(told(true, Framework::kDataLoader));
+  CHECK(told(std::nullopt, Framework::kDataLoader));  // an old recording
+  CHECK(told(false, Framework::kPool));
+  CHECK_FALSE(told(true, Framework::kPool));
+  CHECK(told(true, Framework::kFork));
+}
+
+TEST_CASE("of several looks at what workers would be sent a DataLoader's counts, and the largest", "[remedies]") {
+  Run run = Recorded(300, 0);
+  const auto counts = [&](const char* root, std::optional<bool> of_loader, uint64_t bytes) {
+    const PickleLook look = {.root = root, .of_loader = of_loader, .bytes = {bytes, bytes, bytes}};
+    Append({.t = run.model.t + absl::Seconds(1), .events = {{.index = 0, .what = StartMethodsSeen{look}}}}, &run);
+    return run.model.start_methods->look.root;
+  };
+  CHECK(counts("", std::nullopt, 0).empty());
+  CHECK(counts("p", false, 9 * kMiB) == "p");
+  CHECK(counts("val_loader", true, kMiB) == "val_loader");
+  CHECK(counts("train_loader", true, 8 * kMiB) == "train_loader");
+  CHECK(counts("val_loader", true, kMiB) == "train_loader");
+  CHECK(counts("q", false, 99 * kMiB) == "train_loader");
+  CHECK(counts("", std::nullopt, 0) == "train_loader");
+}
+
 TEST_CASE("one worker fewer saves a worker's part", "[remedies]") {
   const std::vector<Remedy> remedies = Judge(Recorded(100, 0)).remedies;
   const Remedy* fewer = Find(remedies, "fewer-workers");
