@@ -140,7 +140,7 @@ absl::StatusOr<MovedFiles> MoveEarlier(const OutputPlace& place, bool older) {
   return PathError(error, "keep an earlier recording: rename", place.path, place.style);
 }
 
-// `name`: in `folder`, or a path with AT_FDCWD. False: there was no earlier file, or it stays at NAME.old.
+// False: there was no earlier file, or it stays at NAME.old.
 bool MoveBack(int folder, const std::string& name, const MovedFiles& moved, unsigned flags) {
   const std::string old = name + ".old";
   if (!moved.earlier || renameat2(folder, old.c_str(), folder, name.c_str(), flags) != 0) return false;
@@ -172,7 +172,7 @@ int ErrorAtClose(int fd) {
 
 absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view bytes, MovedFiles* moved) {
   AsInvokingUser user;
-  const absl::StatusOr<OutputPlace> place = OutputPlaceOf(path, {});
+  absl::StatusOr<OutputPlace> place = OutputPlaceOf(path, {});
   if (!place.ok()) return place.status();
   const absl::StatusOr<bool> there = IsThere(*place);
   if (!there.ok()) return there.status();
@@ -190,7 +190,7 @@ absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view b
     unlinkat(folder, place->aside.c_str(), 0);
     return BeingWrittenError(*place);
   }
-  const absl::StatusOr<MovedFiles> earlier = *there ? MoveEarlier(*place, moved != nullptr) : MovedFiles();
+  absl::StatusOr<MovedFiles> earlier = *there ? MoveEarlier(*place, moved != nullptr) : MovedFiles();
   if (!earlier.ok()) {
     unlinkat(folder, place->aside.c_str(), 0);
     return earlier.status();
@@ -200,7 +200,11 @@ absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view b
     MoveBack(folder, place->name, *earlier, RENAME_NOREPLACE);
     return absl::IsAlreadyExists(status) && IsBeingWritten(*place) ? BeingWrittenError(*place) : status;
   }
-  if (moved != nullptr) *moved = *earlier;
+  if (moved != nullptr) {
+    *moved = *std::move(earlier);
+    moved->folder = std::move(place->folder);
+    moved->name = std::move(place->name);
+  }
   return fd;
 }
 
@@ -213,18 +217,21 @@ absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes,
   return MoveIntoPlace(*place, 0, /*fd=*/nullptr);
 }
 
-void RemoveOutputFile(const std::string& path, const Fd& fd, const MovedFiles& moved) {
+void RemoveOutputFile(const Fd& fd, const MovedFiles& moved) {
   AsInvokingUser user;
+  const int folder = moved.folder.fd();
   struct stat ours, there;
-  const bool same = fstat(fd.fd(), &ours) == 0 && lstat(path.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&
-                    ours.st_ino == there.st_ino;
+  const bool same = fstat(fd.fd(), &ours) == 0 &&
+                    fstatat(folder, moved.name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+                    ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
   if (!same) return;
-  if (!MoveBack(AT_FDCWD, path, moved, 0)) unlink(path.c_str());
+  // In one step where there is an earlier file: nobody finds the name free meanwhile.
+  if (!MoveBack(folder, moved.name, moved, 0)) unlinkat(folder, moved.name.c_str(), 0);
 }
 
-void RemoveMovedFiles(const std::string& path, const MovedFiles& moved) {
+void RemoveMovedFiles(const MovedFiles& moved) {
   AsInvokingUser user;
-  if (!moved.older.empty()) unlink((path + moved.older).c_str());
+  if (!moved.older.empty()) unlinkat(moved.folder.fd(), (moved.name + moved.older).c_str(), 0);
 }
 
 absl::StatusOr<Fd> OpenToRead(const Fd& fd) {

@@ -19,10 +19,12 @@ struct OutputStyle {
   const char* flag = "--output";  // that names the path, for messages
 };
 
-// What a recording moved to have its name; given back if it never begins.
+// Where a recording has its name, and what it moved to have it; given back if it never begins.
 struct MovedFiles {
-  bool earlier = false;  // to `path`.old
-  std::string older;     // what was `path`.old before: where it is now, after `path`; "": there was none
+  Fd folder;             // held open: another may be at its path by now
+  std::string name;      // in `folder`
+  bool earlier = false;  // to `name`.old
+  std::string older;     // what was `name`.old before: where it is now, after `name`; "": there was none
 };
 
 // Creates `path` with mode 0600 and `bytes` as its contents: written under a temporary name and renamed, so that it is
@@ -36,10 +38,11 @@ absl::StatusOr<Fd> CreateOutputFile(const std::string& path, absl::string_view b
 // The same for a file that is complete at once; replaces an earlier regular file.
 absl::Status ReplaceOutputFile(const std::string& path, absl::string_view bytes, const OutputStyle& style = {});
 
-// Removes `path` if it still is the file that `fd` writes, and gives moved files their names back.
-void RemoveOutputFile(const std::string& path, const Fd& fd, const MovedFiles& moved);
+// Removes the file that `fd` writes if it still has its name, and gives moved files theirs back. `moved`: as
+// CreateOutputFile() set it.
+void RemoveOutputFile(const Fd& fd, const MovedFiles& moved);
 // For a recording that has begun: only the latest earlier one is kept.
-void RemoveMovedFiles(const std::string& path, const MovedFiles& moved);
+void RemoveMovedFiles(const MovedFiles& moved);
 
 // Opens the file that `fd` writes for reading only: the same file, whatever is at its path by now.
 absl::StatusOr<Fd> OpenToRead(const Fd& fd);

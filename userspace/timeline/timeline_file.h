@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,9 +35,9 @@ class TimelineFile {
   // For a process that follows the recording.
   absl::StatusOr<Fd> OpenToRead() const { return cowprof::OpenToRead(fd_); }
   // For a recording that never began: earlier ones have their names back.
-  void Remove() const { RemoveOutputFile(path_, fd_, moved_); }
+  void Remove() const { RemoveOutputFile(fd_, moved_); }
   // For one that has begun: of earlier ones only the latest is kept. Call before the right to remove is given up.
-  void Keep() const { RemoveMovedFiles(path_, moved_); }
+  void Keep() { RemoveMovedFiles(std::exchange(moved_, {})); }
   uint64_t records_dropped() const { return records_dropped_; }
 
  private:

@@ -160,14 +160,15 @@ TEST_CASE("a file with hard links, or of another user, is refused and left alone
 TEST_CASE("a recording that never began is removed, and nothing else") {
   FixtureTree tree;
   const std::string path = tree.root() + "/a";
-  const auto fd = CreateOutputFile(path);
+  MovedFiles moved, moved_by_other;
+  const auto fd = CreateOutputFile(path, "", &moved);
   REQUIRE(fd.ok());
   REQUIRE(rename(path.c_str(), (path + ".old").c_str()) == 0);
-  const auto other = CreateOutputFile(path);
+  const auto other = CreateOutputFile(path, "", &moved_by_other);
   REQUIRE(other.ok());
-  RemoveOutputFile(path, *fd, /*moved=*/{});
+  RemoveOutputFile(*fd, moved);
   CHECK(FilesIn(tree.root()) == 2);
-  RemoveOutputFile(path, *other, /*moved=*/{});
+  RemoveOutputFile(*other, moved_by_other);
   CHECK(FilesIn(tree.root()) == 1);
 }
 
@@ -180,7 +181,7 @@ TEST_CASE("earlier recordings get their names back from one that never began") {
   REQUIRE(first.ok());
   CHECK_FALSE(moved.earlier);
   CHECK(moved.older.empty());
-  RemoveOutputFile(path, *first, moved);
+  RemoveOutputFile(*first, moved);
   CHECK_FALSE(std::filesystem::exists(path));
   CHECK(ReadWhole(path + ".old") == "older");
   tree.Write("/a", "earlier");
@@ -188,7 +189,7 @@ TEST_CASE("earlier recordings get their names back from one that never began") {
   REQUIRE(second.ok());
   CHECK(moved.earlier);
   CHECK(ReadWhole(path + ".old") == "earlier");
-  RemoveOutputFile(path, *second, moved);
+  RemoveOutputFile(*second, moved);
   CHECK(ReadWhole(path) == "earlier");
   CHECK(ReadWhole(path + ".old") == "older");
   CHECK(FilesIn(tree.root()) == 2);
@@ -202,10 +203,37 @@ TEST_CASE("of the recordings before one that began, only the latest is kept") {
   MovedFiles moved;
   const auto file = CreateOutputFile(path, "new", &moved);
   REQUIRE(file.ok());
-  RemoveMovedFiles(path, moved);
+  RemoveMovedFiles(moved);
   CHECK(ReadWhole(path) == "new");
   CHECK(ReadWhole(path + ".old") == "earlier");
   CHECK(FilesIn(tree.root()) == 2);
+}
+
+TEST_CASE("names are given back and removed in the folder that was written to, not in one that is at its path now") {
+  const bool began = GENERATE(false, true);
+  FixtureTree tree;
+  const std::string folder = tree.root() + "/out", own = tree.root() + "/own";
+  tree.Write("/out/a.old", "older");
+  tree.Write("/out/a", "earlier");
+  MovedFiles moved;
+  const auto file = CreateOutputFile(folder + "/a", "new", &moved);
+  REQUIRE(file.ok());
+  CHECK((fcntl(moved.folder.fd(), F_GETFD) & FD_CLOEXEC) != 0);
+  std::filesystem::rename(folder, own);
+  tree.Write("/out/a.old", "precious");
+  std::filesystem::create_hard_link(own + "/a", folder + "/a");
+  tree.Write("/out/a" + moved.older, "precious");
+  if (began) {
+    RemoveMovedFiles(moved);
+  } else {
+    RemoveOutputFile(*file, moved);
+  }
+  CHECK(ReadWhole(own + "/a") == (began ? "new" : "earlier"));
+  CHECK(ReadWhole(own + "/a.old") == (began ? "earlier" : "older"));
+  CHECK(FilesIn(own) == 2);
+  CHECK(ReadWhole(folder + "/a") == "new");
+  CHECK(ReadWhole(folder + "/a.old") == "precious");
+  CHECK(FilesIn(folder) == 3);
 }
 
 TEST_CASE("a folder where an earlier recording would go is refused, and all stays") {
