@@ -104,9 +104,17 @@ std::vector<Operand> Operands(const std::vector<std::string>& paths, std::vector
 
 using Rows = absl::StatusOr<std::vector<FleetRow>>;
 
-Rows RowsIn(const std::string& path, ReadingNote* note) {
+// Reading it may never end: a FIFO, a device. What is named may be one: a pipe of the shell.
+bool IsSpecial(const std::string& path) {
+  const mode_t mode = StatOf(path).st_mode;
+  return mode != 0 && !S_ISREG(mode);
+}
+
+Rows RowsIn(const Operand& operand, ReadingNote* note) {
+  if (operand.from_folder && IsSpecial(operand.path))
+    return absl::InvalidArgumentError(absl::StrCat("read ", operand.path, ": it is not a regular file"));
   WholeRecording recording = {.note = note};
-  if (absl::Status status = ReadRecording(path, {}, &recording); !status.ok()) return status;
+  if (absl::Status status = ReadRecording(operand.path, {}, &recording); !status.ok()) return status;
   return RowsOf(recording, Judge(recording.run, Detail::kScreen));
 }
 
@@ -115,7 +123,7 @@ std::vector<Rows> RowsInAll(const std::vector<Operand>& operands, ReadingNote* n
   std::vector<Rows> rows(operands.size());
   std::atomic<size_t> next = 0;
   const auto read = [&] {
-    for (size_t i = next++; i < operands.size(); i = next++) rows[i] = RowsIn(operands[i].path, note);
+    for (size_t i = next++; i < operands.size(); i = next++) rows[i] = RowsIn(operands[i], note);
   };
   const size_t threads = std::min({operands.size(), kMostThreads, size_t{std::thread::hardware_concurrency()}});
   {

@@ -7,25 +7,33 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "fixture_tree.h"
 #include "random_recording.h"
 #include "root_as_on_nfs.h"
 #include "skip.h"
 
 namespace cowprof {
+namespace {
+
+void WriteRecording(const std::string& path) {
+  RandomRecording recording(27);
+  auto file = TimelineFile::Create(path, recording.Info());
+  REQUIRE(file.ok());
+  REQUIRE((*file)->Write(recording.Next(), {}).ok());
+  REQUIRE((*file)->Finish(absl::Seconds(9), "target ended").ok());
+}
+
+}  // namespace
 
 TEST_CASE("under sudo recordings are read that only the user may read, as in a home on NFS") {
   if (LacksRoot()) return;
   FixtureTree tree;
   const std::string home = tree.root() + "/home", path = home + "/t.json";
   REQUIRE(mkdir(home.c_str(), 0700) == 0);
-  RandomRecording recording(27);
-  {
-    auto file = TimelineFile::Create(path, recording.Info());
-    REQUIRE(file.ok());
-    REQUIRE((*file)->Write(recording.Next(), {}).ok());
-    REQUIRE((*file)->Finish(absl::Seconds(9), "target ended").ok());
-  }
+  WriteRecording(path);
   for (const std::string& theirs : {path, home}) REQUIRE(chown(theirs.c_str(), kUserOnNfs, kUserOnNfs) == 0);
   REQUIRE(chmod(tree.root().c_str(), 0755) == 0);
   const int status = StatusOfRootAsOnNfs([&] {
@@ -37,6 +45,23 @@ TEST_CASE("under sudo recordings are read that only the user may read, as in a h
     return CheckIsNotRead(path, {home}).ok() || !CheckIsNotRead(home + "/other.json", {home}).ok() ? 5 : 0;
   });
   CHECK(status == 0);
+}
+
+TEST_CASE("in a folder only regular files are read: a FIFO would be waited for") {
+  FixtureTree tree;
+  const auto notes_and_problem = [&] {
+    const absl::StatusOr<FleetFiles> files = ReadFleet({tree.root()});
+    REQUIRE(files.ok());
+    return absl::StrCat(absl::StrJoin(files->fleet.notes, " "), files->problem);
+  };
+  WriteRecording(tree.root() + "/a.json");
+  REQUIRE(mknod((tree.root() + "/socket.json").c_str(), S_IFSOCK | 0600, 0) == 0);
+  REQUIRE(absl::StrContains(notes_and_problem(), "1 file of the folder was left out: not a recording."));
+  REQUIRE(mkfifo((tree.root() + "/fifo.json").c_str(), 0600) == 0);
+  tree.Link("/link.json", "fifo.json");
+  CHECK(absl::StrContains(notes_and_problem(), "3 files of the folder were left out: not recordings."));
+  tree.Link("/gone.json", "nowhere");
+  CHECK(absl::StrContains(notes_and_problem(), "gone.json: No such file"));
 }
 
 }  // namespace cowprof
