@@ -13,6 +13,7 @@
 #include "model/base_name.h"
 #include "model/facts/roles.h"
 #include "model/format.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 namespace {
@@ -237,7 +238,7 @@ void Compare(const std::vector<const FleetRow*>& rows, bool hosts, Fleet* fleet)
       if (fleet->unlike.size() < kMostUnlike) fleet->unlike.push_back(std::move(one));
     }
   };
-  const auto bytes = [](double value) { return HumanBytes(static_cast<uint64_t>(value)); };
+  const auto bytes = [](double value) { return HumanBytes(SaturatingCast(value)); };
   if (absl::c_all_of(rows, [](const FleetRow* row) { return row->copied_bytes.has_value(); }))
     far(
         "copied", [](const FleetRow& row) { return double(*row.copied_bytes); }, bytes, kUnlikeBytes);
@@ -245,7 +246,7 @@ void Compare(const std::vector<const FleetRow*>& rows, bool hosts, Fleet* fleet)
       "private at the peak", [](const FleetRow& row) { return double(row.peak.bytes); }, bytes, kUnlikeBytes);
   far(
       "at once", [](const FleetRow& row) { return double(row.workers); },
-      [](double value) { return Plural(static_cast<uint64_t>(value), "worker"); }, 0);
+      [](double value) { return Plural(SaturatingCast(value), "worker"); }, 0);
 }
 
 std::string Sentence(const Fleet& fleet, const std::vector<const FleetRow*>& rows, bool hosts) {

@@ -221,6 +221,11 @@ TEST_CASE("who is unlike the rest: far from the median of three and more") {
   FleetRow other = Row(3, "b");
   other.copied_bytes = 300 << 20;
   CHECK(FleetOf({Row(0, "a"), Row(1, "a"), heavy, other}).unlike.empty());
+  // As a double it is 2^64.
+  heavy.copied_bytes = heavy.workers = UINT64_MAX;
+  const std::vector<std::string> hostile = FleetOf({Row(0, "a"), Row(1, "a"), heavy}).unlike;
+  CHECK(Says(hostile, "rank 2 on b: 16777216.0 TiB copied"));
+  CHECK(Says(hostile, "rank 2 on b: 18,446,744,073,709,551,615 workers at once"));
 }
 
 TEST_CASE("ranks without a recording, several jobs, no end") {
