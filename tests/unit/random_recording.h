@@ -74,7 +74,7 @@ class RandomRecording {
   Enum Any() {
     return kAll<Enum>[Int(0, kCountOf<Enum> - 1)];
   }
-  Count MaybeNumber() { return Chance(0.15) ? std::nullopt : Count(Number()); }
+  Count MaybeNumber(int bits = 40) { return Chance(0.15) ? std::nullopt : Count(Number(bits)); }
   std::string Name() {
     const std::vector<std::string> names = {"python", "", "a b", "\"q\"\\", "t\ta\nb", "\xe2\x82\xac"};
     return names[Int(0, names.size() - 1)];
@@ -175,7 +175,7 @@ class RandomRecording {
     const DutyFound duty = {
         .start = Any<StartMethod>(), .duty = Any<Duty>(), .number = MaybeNumber(), .configured = MaybeNumber()};
     const RankFound rank = {
-        {Any<RankSource>(), MaybeNumber(), MaybeNumber(), MaybeNumber(), Chance(0.5) ? "" : "job 1"}};
+        {Any<RankSource>(), MaybeNumber(19), MaybeNumber(19), MaybeNumber(19), Chance(0.5) ? "" : "job 1"}};
     const auto add = [&](int whose, auto what) {
       if (Chance(0.15)) sample->events.push_back({.t = sample->t, .index = whose, .what = std::move(what)});
     };

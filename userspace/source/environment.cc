@@ -11,7 +11,6 @@
 namespace cowprof {
 namespace {
 
-constexpr uint64_t kMostRanks = 1'000'000;
 constexpr size_t kLongestJobId = 128;
 
 struct Launcher {

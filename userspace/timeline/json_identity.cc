@@ -7,6 +7,11 @@ namespace {
 
 constexpr size_t kMostLabels = 1000;
 
+Count CountUpTo(uint64_t most, const Json& json, const char* key) {
+  const Count count = CountOf(json, key);
+  return count && *count <= most ? count : std::nullopt;
+}
+
 }  // namespace
 
 Json IdentityJson(const RunIdentity& identity, const RankFacts& job) {
@@ -49,9 +54,9 @@ void EncodeRank(const RankFacts& rank, Json* json) {
 
 RankFacts DecodeRank(const Json& json) {
   return {.source = EnumNamed(TextOf(json, "source"), RankSource::kNone),
-          .rank = CountOf(json, "rank"),
-          .local_rank = CountOf(json, "local_rank"),
-          .world_size = CountOf(json, "world_size"),
+          .rank = CountUpTo(kMostRanks - 1, json, "rank"),
+          .local_rank = CountUpTo(kMostRanks - 1, json, "local_rank"),
+          .world_size = CountUpTo(kMostRanks, json, "world_size"),
           .job_id = TextOf(json, "job_id")};
 }
 

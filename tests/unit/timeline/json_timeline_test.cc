@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -343,6 +344,23 @@ TEST_CASE("impossible figures are absent") {
   CHECK(process.sweep->private_pages == 0);
   CHECK(process.rollup->private_bytes == 0);
   CHECK(decoder.sample().losses.unreadable == 0);
+}
+
+TEST_CASE("ranks that no job has are absent") {
+  const auto rank_of = [](const std::string& rank, const std::string& size) {
+    RecordDecoder decoder;
+    REQUIRE(decoder
+                .Decode(absl::StrCat(R"({"t":1,"type":"event","event":"rank","index":0,"source":"torch","rank":)", rank,
+                                     ",\"local_rank\":", rank, ",\"world_size\":", size, ",\"job_id\":null}"))
+                .ok());
+    REQUIRE(decoder.Decode(R"({"t":2,"type":"sample"})").ok());
+    REQUIRE(decoder.sample().events.size() == 1);
+    return std::get<RankFound>(decoder.sample().events[0].what).rank;
+  };
+  CHECK(rank_of("999999", "1000000") == RankFacts{RankSource::kTorch, 999'999u, 999'999u, 1'000'000u, ""});
+  CHECK(rank_of("1000000", "1000001") == RankFacts{.source = RankSource::kTorch, .job_id = ""});
+  CHECK(rank_of("18446744073709551615", "18446744073709551615") ==
+        RankFacts{.source = RankSource::kTorch, .job_id = ""});
 }
 
 TEST_CASE("indexes out of range, unknown names and deep nesting do no harm") {

@@ -3,6 +3,7 @@
 #ifndef COWPROF_MODEL_FACTS_IDENTITY_H_
 #define COWPROF_MODEL_FACTS_IDENTITY_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -37,6 +38,9 @@ enum class RankSource { kNone, kTorch, kOpenMpi, kPmi, kSlurm, kKubernetes, kLig
 template <>
 inline constexpr auto kNamesOf<RankSource> = NamesFor<RankSource>("", "torch", "open-mpi", "pmi", "slurm", "kubernetes",
                                                                   "lightning");
+
+// No job has more: larger numbers, in an environment or a recording, are no ranks.
+inline constexpr uint64_t kMostRanks = 1'000'000;
 
 // A process's place in a distributed job, from an allow-list of variables of its environment.
 struct RankFacts {
