@@ -13,8 +13,8 @@ namespace cowprof {
 
 class FixtureTree {
  public:
-  FixtureTree() {
-    std::string name = (std::filesystem::temp_directory_path() / "cowprof-XXXXXX").string();
+  explicit FixtureTree(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = (parent / "cowprof-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) abort();  // no test can work without it
     root_ = name;
   }

@@ -4,14 +4,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <map>
 #include <set>
 #include <tuple>
@@ -321,10 +321,12 @@ absl::StatusOr<ShmLook> ShmLook::Begin(const ProcFs& proc, const ShmLookPlan& pl
   state->proc = proc;
   state->plan = plan;
   state->root = OpenFolderInRoot(root, "dev/shm");
-  struct statvfs size;
+  struct statfs size;
   struct statx info;
-  if (!state->root.ok() || fstatvfs(state->root.fd(), &size) != 0 || !Stat(state->root.fd(), "", AT_EMPTY_PATH, &info))
+  if (!state->root.ok() || fstatfs(state->root.fd(), &size) != 0 || !Stat(state->root.fd(), "", AT_EMPTY_PATH, &info))
     return absl::ErrnoToStatus(errno, absl::StrCat("open ", root, "/dev/shm"));
+  if (size.f_type != TMPFS_MAGIC)
+    return absl::FailedPreconditionError(absl::StrCat(root, "/dev/shm is no tmpfs: its files are not shared memory"));
   ShmSample& sample = state->sample;
   sample.mount = "/dev/shm";
   sample.device = DeviceOf(info);

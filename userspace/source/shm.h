@@ -28,7 +28,7 @@ struct ShmLookPlan {
 
 class ShmLook {
  public:
-  // On failure the message says what could not be opened and why.
+  // Fails where /dev/shm is no tmpfs: in some containers it is a plain folder of a disk. The message says what failed.
   static absl::StatusOr<ShmLook> Begin(const ProcFs& proc, const ShmLookPlan& plan);
   ShmLook(ShmLook&&);
   ~ShmLook();

@@ -3,9 +3,11 @@
 #include "source/shm.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "fixture_tree.h"
@@ -30,7 +33,7 @@ using Pids = std::vector<pid_t>;
 
 // Process 12 sees dev/shm of its root; other processes have only what a test writes.
 struct Host {
-  FixtureTree tree;
+  FixtureTree tree{"/dev/shm"};  // a tmpfs
   int descriptors = 3;
 
   Host() {
@@ -183,6 +186,7 @@ TEST_CASE("a creator is searched in every pid namespace") {
 
 TEST_CASE("a process that has the pid of a creator and is another") {
   Host host;
+  const FixtureTree elsewhere;  // not on the same file system
   host.File("torch_7_1_0", 4096);
   SECTION("it started after the segment was made") {
     host.Process(7);
@@ -192,7 +196,8 @@ TEST_CASE("a process that has the pid of a creator and is another") {
   }
   SECTION("it sees another /dev/shm") {
     host.Process(13, "\t7");
-    host.tree.Link("/proc/13/root", "/");
+    elsewhere.Write("/dev/shm/other", "");
+    host.tree.Link("/proc/13/root", elsewhere.root());
   }
   CHECK_FALSE(Find(host.Look(), "torch_7_1_0")->creator_alive);
 }
@@ -245,6 +250,20 @@ TEST_CASE("no such process, no such folder") {
   CHECK(absl::IsNotFound(ShmLook::Begin(host.Proc(), {.viewer = 99}).status()));
   std::filesystem::remove_all(host.Shm(""));
   CHECK(absl::IsNotFound(ShmLook::Begin(host.Proc(), {.viewer = 12}).status()));
+}
+
+TEST_CASE("a plain folder of a disk is not shared memory") {
+  Host host;
+  const FixtureTree disk;
+  struct statfs filesystem;
+  REQUIRE(statfs(disk.root().c_str(), &filesystem) == 0);
+  if (filesystem.f_type == TMPFS_MAGIC) return;
+  disk.Write("/dev/shm/psm_a", std::string(8192, 'x'));
+  host.Process(13);
+  host.tree.Link("/proc/13/root", disk.root());
+  const absl::Status status = ShmLook::Begin(host.Proc(), {.viewer = 13}).status();
+  CHECK(absl::IsFailedPrecondition(status));
+  CHECK(absl::StrContains(status.message(), "/dev/shm is no tmpfs"));
 }
 
 TEST_CASE("a look in many small steps finds the same") {
