@@ -34,7 +34,7 @@ struct LiveAndReplay {
     Append(sample, &run);
     findings = Judge(run);
     std::vector<Alert> raised = watch.Judge(sample, run.model, findings.forecast);
-    ExplainAlerts(findings, &raised);
+    ExplainAlerts(findings, run.model, &raised);
     AddAlerts(raised, &run);
     findings.alerts = run.alerts;
     const std::string records = encoder.Encode(sample, raised);

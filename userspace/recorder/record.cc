@@ -51,7 +51,8 @@ std::vector<Alert> JudgeTick(const Sample& sample, Recording* recording) {
   for (const std::unique_ptr<Sink>& sink : recording->sinks) detail = std::max(detail, sink->detail());
   findings = Judge(run, detail);
   std::vector<Alert> raised = recording->watch.Judge(sample, run.model, findings.forecast);
-  if (!raised.empty()) ExplainAlerts(detail >= Detail::kScreen ? findings : Judge(run, Detail::kScreen), &raised);
+  if (!raised.empty())
+    ExplainAlerts(detail >= Detail::kScreen ? findings : Judge(run, Detail::kScreen), run.model, &raised);
   AddAlerts(raised, &run);
   findings.alerts = run.alerts;
   return raised;

@@ -100,10 +100,10 @@ std::vector<absl::string_view> IdsOfCopies(const std::string& cause) {
   return {"cow-refcount", "torch-refcount", "cow-gc-header", "cow-data"};
 }
 
-// The findings that explain why this limit fills with this. A leak in a worker is not explained by one in the target.
-std::vector<absl::string_view> IdsThatFit(const Alert& alert) {
+// The findings that explain why this limit fills with this. A leak in a worker is not explained by one outside the
+// workers.
+std::vector<absl::string_view> IdsThatFit(const Alert& alert, bool of_worker) {
   if (alert.rule == AlertRule::kHang) return {"fork-hang"};
-  const bool of_target = alert.index == 0;
   switch (alert.kind) {
     case LimitKind::kShm:
       return {"shm-full", "shm-near-full", "shm-leaked"};
@@ -111,11 +111,10 @@ std::vector<absl::string_view> IdsThatFit(const Alert& alert) {
       return {"fd-exhaustion"};
     case LimitKind::kShmInodes:
       return {"shm-leaked"};
-    case LimitKind::kAddressSpace:
-      return {"trainer-growth"};
     case LimitKind::kMappings:
     case LimitKind::kCommit:
       return {};
+    case LimitKind::kAddressSpace:
     case LimitKind::kCgroupV1:
     case LimitKind::kCgroupV2:
     case LimitKind::kHost:
@@ -123,25 +122,31 @@ std::vector<absl::string_view> IdsThatFit(const Alert& alert) {
   }
   if (alert.cause.empty()) return {};
   if (alert.cause == kSharedMemory) return {"shm-full", "shm-near-full", "shm-leaked"};
-  if (alert.cause == kNewMemory && of_target) return {"trainer-growth"};
+  if (alert.cause == kNewMemory && !of_worker) return {"trainer-growth"};
   if (alert.cause == kNewMemory) return {"gc-disabled", "new-memory-growth", "pickled-arguments", "private-by-spawn"};
-  return of_target ? std::vector<absl::string_view>{"parent-unshare"} : IdsOfCopies(alert.cause);
+  return of_worker ? IdsOfCopies(alert.cause) : std::vector<absl::string_view>{"parent-unshare"};
+}
+
+// Findings about processes outside the workers are each about one: that of another does not explain this one's growth.
+bool IsAboutAnother(const Diagnosis& found, const ProcessModel* process) {
+  const bool of_one = found.id == "trainer-growth" || found.id == "parent-unshare";
+  return of_one && process != nullptr && !found.pids.empty() && !absl::c_linear_search(found.pids, process->id.pid);
 }
 
 // What helps at once, before what the finding advises.
-std::string AtOnce(const Alert& alert, const Findings& findings, absl::string_view then) {
+std::string AtOnce(const Alert& alert, bool of_worker, const Findings& findings, absl::string_view then) {
   if (absl::StartsWith(then, kNoLargerShm)) return "";
   if (alert.kind == LimitKind::kShm || alert.kind == LimitKind::kShmInodes) {
     return findings.framework == Framework::kDataLoader
                ? "use fewer workers, a smaller batch or prefetch_factor now; then: "
                : "use fewer workers now; then: ";
   }
-  const bool leaks = alert.cause == kNewMemory || alert.index == 0, saves = findings.trains;
+  const bool leaks = alert.cause == kNewMemory || !of_worker, saves = findings.trains;
   if (leaks) return saves ? "write a checkpoint now; then: " : "";
   return absl::StrCat(saves ? "write a checkpoint now, " : "", "use fewer workers; then: ");
 }
 
-void Explain(const Findings& findings, const Diagnosis& found, Alert* alert) {
+void Explain(const Findings& findings, const Diagnosis& found, bool of_worker, Alert* alert) {
   alert->diagnosis = found.id;
   alert->headline = &found == &findings.diagnoses.front() ? findings.headline.sentence : found.summary;
   // Its text and advice are those of its own process; the finding may be about several.
@@ -158,7 +163,7 @@ void Explain(const Findings& findings, const Diagnosis& found, Alert* alert) {
   if (found.advice.empty() || larger_shm) return;
   const absl::string_view first = absl::StripSuffix(found.advice[0], ".");
   if (alert->kind != LimitKind::kDescriptors) {
-    alert->advice = absl::StrCat(AtOnce(*alert, findings, first), first);
+    alert->advice = absl::StrCat(AtOnce(*alert, of_worker, findings, first), first);
   } else {  // its two pieces are: what to do now, and the limit
     alert->advice = found.advice.size() < 2 ? std::string(first)
                                             : absl::StrCat(first, ". ", absl::StripSuffix(found.advice[1], "."));
@@ -167,14 +172,16 @@ void Explain(const Findings& findings, const Diagnosis& found, Alert* alert) {
 
 }  // namespace
 
-void ExplainAlerts(const Findings& findings, std::vector<Alert>* alerts) {
+void ExplainAlerts(const Findings& findings, const RunModel& model, std::vector<Alert>* alerts) {
   for (Alert& alert : *alerts) {
     if (alert.over) continue;
-    const std::vector<absl::string_view> ids = IdsThatFit(alert);
+    const ProcessModel* const process = ProcessOf(alert, model);
+    const bool of_worker = process != nullptr && process->is_worker();
+    const std::vector<absl::string_view> ids = IdsThatFit(alert, of_worker);
     const auto found = std::find_if(findings.diagnoses.begin(), findings.diagnoses.end(), [&](const Diagnosis& one) {
-      return std::find(ids.begin(), ids.end(), one.id) != ids.end();
+      return absl::c_linear_search(ids, one.id) && !IsAboutAnother(one, process);
     });
-    if (found != findings.diagnoses.end()) Explain(findings, *found, &alert);
+    if (found != findings.diagnoses.end()) Explain(findings, *found, of_worker, &alert);
   }
 }
 

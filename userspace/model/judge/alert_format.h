@@ -18,10 +18,10 @@ struct Findings;
 std::string AlertText(const Alert& alert, double per_second, std::optional<double> most_copies, const RunModel& model);
 // The one thing to do while nothing is found that fits.
 std::string AlertAdvice(const Alert& alert, const RunModel& model);
-// Gives each alert that is raised the first finding that fits its limit and what grows: what is said of it first, its
-// line, and its advice instead of AlertAdvice's. A hang gets only the finding's id and sentence. `findings` of
-// Detail::kScreen at least.
-void ExplainAlerts(const Findings& findings, std::vector<Alert>* alerts);
+// Gives each alert that is raised the first finding that fits its limit, what grows and whose it is: what is said of it
+// first, its line, and its advice instead of AlertAdvice's. A hang gets only the finding's id and sentence. `findings`
+// of Detail::kScreen at least.
+void ExplainAlerts(const Findings& findings, const RunModel& model, std::vector<Alert>* alerts);
 // "ALERT cgroup /job full in .... Do: ADVICE" or "alert ended: ...", for a terminal and the report.
 std::string AlertLine(const Alert& alert);
 

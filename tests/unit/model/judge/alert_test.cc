@@ -632,6 +632,8 @@ TEST_CASE("a server has no checkpoint and no batches") {
 
 TEST_CASE("an alert says what the first finding says that fits its limit") {
   Findings findings;
+  RunModel model;
+  model.processes = {{.index = 0, .role = Role::kParent}, {.index = 1, .role = Role::kWorker}};
   const auto add = [&](const std::string& id) {
     findings.diagnoses.push_back(
         {.id = id, .summary = absl::StrCat("About ", id, "."), .advice = {absl::StrCat("Mend ", id, ".")}});
@@ -644,7 +646,7 @@ TEST_CASE("an alert says what the first finding says that fits its limit") {
   const auto of = [&](LimitKind kind, int index, const std::string& cause) {
     Alert alert = {.kind = kind, .index = index, .cause = cause, .text = "/job full", .advice = "as before"};
     std::vector<Alert> alerts = {alert};
-    ExplainAlerts(findings, &alerts);
+    ExplainAlerts(findings, model, &alerts);
     return alerts[0];
   };
   const Alert copies = of(LimitKind::kHost, 1, "refcount");
@@ -680,7 +682,7 @@ TEST_CASE("an alert says what the first finding says that fits its limit") {
   CHECK(of(LimitKind::kHost, 1, "gc_header").advice == "as before");
   CHECK(of(LimitKind::kHost, -1, "").diagnosis.empty());
   std::vector<Alert> over = {{.over = true, .index = 1, .cause = "refcount"}};
-  ExplainAlerts(findings, &over);
+  ExplainAlerts(findings, model, &over);
   CHECK(over[0].diagnosis.empty());
 }
 
@@ -692,14 +694,42 @@ TEST_CASE("a pace that would read as none is left out") {
   CHECK(absl::StrContains(text(1.2), "960 of 1,000 used, +1/s, full in 4 min"));
 }
 
+TEST_CASE("growth of a rank or of a trainer below a launcher is explained by a finding about it, not about workers") {
+  Findings findings;
+  findings.diagnoses = {{.id = "new-memory-growth", .summary = "The workers.", .pids = {1002}},
+                        {.id = "cow-refcount", .summary = "Their copies.", .pids = {1002}},
+                        {.id = "trainer-growth", .summary = "Rank 0 keeps growing.", .pids = {1001}},
+                        {.id = "parent-unshare", .summary = "Rank 0 copies.", .pids = {1001}}};
+  RunModel model;
+  model.processes = {{.index = 0, .id = {.pid = 1000}, .role = Role::kParent},
+                     {.index = 1, .id = {.pid = 1001}, .role = Role::kRank, .leads = true},
+                     {.index = 2, .id = {.pid = 1002}, .role = Role::kWorker},
+                     {.index = 3, .id = {.pid = 1003}, .role = Role::kRank, .leads = true}};
+  const auto of = [&](LimitKind kind, int index, const std::string& cause) {
+    std::vector<Alert> alerts = {{.kind = kind, .index = index, .cause = cause}};
+    ExplainAlerts(findings, model, &alerts);
+    return alerts[0].diagnosis;
+  };
+  for (const LimitKind kind : {LimitKind::kHost, LimitKind::kAddressSpace}) {
+    CHECK(of(kind, 1, "new-memory") == "trainer-growth");
+    CHECK(of(kind, 2, "new-memory") == "new-memory-growth");
+    CHECK(of(kind, 0, "new-memory").empty());  // what is found is about a rank
+    CHECK(of(kind, 3, "new-memory").empty());
+  }
+  CHECK(of(LimitKind::kHost, 1, "refcount") == "parent-unshare");
+  CHECK(of(LimitKind::kHost, 2, "refcount") == "cow-refcount");
+  CHECK(of(LimitKind::kHost, 3, "refcount").empty());
+}
+
 TEST_CASE("an alert about a hang has nothing of a finding about memory") {
   Findings findings;
+  const RunModel model;
   findings.diagnoses = {{.id = "cow-refcount", .summary = "Copies.", .advice = {"Use columns."}},
                         {.id = "fork-hang", .summary = "Worker 1001 can never go on.", .advice = {"Of another."}}};
   findings.diagnoses[0].culprit = {.frame = {"/home/me/train.py", "f", 12}, .type = "str", .share = 0.9};
   std::vector<Alert> alerts = {
       {.rule = AlertRule::kHang, .index = 1, .cause = "lock", .text = "it hangs", .advice = "start workers first"}};
-  ExplainAlerts(findings, &alerts);
+  ExplainAlerts(findings, model, &alerts);
   CHECK(alerts[0].text == "it hangs");
   CHECK(alerts[0].advice == "start workers first");
   CHECK(alerts[0].diagnosis == "fork-hang");
@@ -707,7 +737,7 @@ TEST_CASE("an alert about a hang has nothing of a finding about memory") {
   CHECK(!alerts[0].culprit);
   findings.diagnoses.pop_back();
   alerts[0].diagnosis.clear();
-  ExplainAlerts(findings, &alerts);
+  ExplainAlerts(findings, model, &alerts);
   CHECK(alerts[0].diagnosis.empty());
 }
 
