@@ -31,6 +31,7 @@ struct Block {
   size_t least = 1;
   size_t rows = 0;      // as distributed
   bool headed = false;  // its first line is a heading, useless alone
+  bool text = false;    // sentences
 };
 
 Lines Wrapped(const std::string& text, int columns, Tone tone = Tone::kPlain) {
@@ -159,19 +160,22 @@ Lines Footer(const RunModel& model, const std::string& page, int columns) {
   return lines;
 }
 
-// Distributes `rows` among the blocks in their order: first what each needs at least, then what each can fill.
+// Distributes `rows` among the blocks in their order: first what each needs at least, then what each can fill. No
+// heading gets the only row that is left.
 void Share(size_t rows, const std::vector<Block*>& blocks) {
   for (const bool all : {false, true}) {
     for (Block* block : blocks) {
       const size_t wanted = all ? block->lines.size() : std::min(block->least, block->lines.size());
       const size_t more = std::min(SaturatingSubtract(wanted, block->rows), rows);
+      if (block->headed && block->rows + more < 2) continue;
       block->rows += more;
       rows -= more;
     }
   }
 }
 
-// Appends as many lines as the block has rows. Under a heading, the last one says how many are missing.
+// Appends as many lines as the block has rows. Under a heading, the last one says how many are missing; of sentences it
+// shows that there is more.
 void Lay(const Block& block, int columns, Lines* out) {
   if (block.headed && block.rows < 2) return;
   out->insert(out->end(), block.lines.begin(), block.lines.begin() + block.rows);
@@ -179,6 +183,8 @@ void Lay(const Block& block, int columns, Lines* out) {
     out->back() = {CutTo(absl::StrCat("... and ", block.lines.size() - block.rows + 1, " more"), columns),
                    Tone::kQuiet};
   }
+  if (block.text && block.rows > 0 && block.rows < block.lines.size())
+    out->back().text = CutTo(absl::StrCat(out->back().text, "…"), columns);
 }
 
 }  // namespace
@@ -188,9 +194,10 @@ std::vector<ScreenLine> Screen(const RunModel& model, const Findings& findings, 
   const int columns = size.columns;
   if (columns < kLeastColumns || size.rows < kLeastRows) return {{CutTo(TickLine(model, findings), columns)}};
   Block title = {Title(model, columns)};
-  Block alerts = {StandingAlerts(findings.alerts, columns), 2};
-  Block forecast = {Wrapped(absl::StrCat("Forecast: ", findings.forecast_told.sentence), columns), 2};
-  Block finding = {Wrapped(findings.headline.sentence, columns), 0};
+  Block alerts = {StandingAlerts(findings.alerts, columns), 2, 0, /*headed=*/false, /*text=*/true};
+  Block forecast = {Wrapped(absl::StrCat("Forecast: ", findings.forecast_told.sentence), columns), 2, 0,
+                    /*headed=*/false, /*text=*/true};
+  Block finding = {Wrapped(findings.headline.sentence, columns), 2, 0, /*headed=*/false, /*text=*/true};
   Block limits = {LimitRows(model, columns), 1};
   Block python = {PythonLines(findings, columns), 2, 0, /*headed=*/true};
   Block processes = {Processes(model, findings.living_workers, columns), 3, 0, /*headed=*/true};
@@ -201,7 +208,7 @@ std::vector<ScreenLine> Screen(const RunModel& model, const Findings& findings, 
     return std::count_if(shown.begin(), shown.end(), [](const Block* block) { return !block->lines.empty(); });
   };
   const size_t gaps = size.rows >= 24 ? filled() - 2 : 0;
-  Share(size.rows - gaps, {&title, &footer, &alerts, &limits, &forecast, &processes, &python, &finding});
+  Share(size.rows - gaps, {&title, &footer, &alerts, &limits, &forecast, &finding, &processes, &python});
   Lines lines;
   for (const Block* block : shown) {
     if (block->rows == 0) continue;

@@ -2,7 +2,9 @@
 #include "sink/terminal/columns.h"
 
 #include <catch2/catch.hpp>
+#include <string>
 
+#include "absl/strings/match.h"
 #include "judged.h"
 #include "random_recording.h"
 #include "sink/terminal/screen.h"
@@ -52,6 +54,32 @@ TEST_CASE("the screen fits every size") {
       }
     }
   }
+}
+
+TEST_CASE("many workers do not take the rows of the most important finding") {
+  RunModel model;
+  model.processes = {{.index = 0, .role = Role::kParent}};
+  for (int index = 1; index <= 12; ++index) model.processes.push_back({.index = index, .role = Role::kWorker});
+  for (const LimitKind kind : {LimitKind::kHost, LimitKind::kShm, LimitKind::kDescriptors, LimitKind::kMappings})
+    model.limits.push_back({.now = {kind, "", 1000, 10}});
+  Findings findings;
+  findings.forecast_told.sentence = "no limit will be met.";
+  findings.headline.sentence =
+      "Reading Python objects duplicated 928 MiB of the trainer's memory in 12 workers; 76 % of it at train.py:36 in "
+      "Reviews.__getitem__ (str).";
+  const auto screen = [&](int columns, int rows) {
+    std::string text;
+    for (const ScreenLine& line : Screen(model, findings, {.size = {columns, rows}})) text += line.text + "\n";
+    return text;
+  };
+  const std::string usual = screen(80, 24), small = screen(40, 10);
+  INFO(usual << small);
+  CHECK(absl::StrContains(usual, "Reading Python objects"));
+  CHECK(absl::StrContains(usual, "Reviews.__getitem__ (str).\n"));
+  CHECK(absl::StrContains(usual, " more\n"));  // workers
+  CHECK(absl::StrContains(small, "Reading Python objects"));
+  CHECK(absl::StrContains(small, "in 12…\n"));
+  CHECK_FALSE(absl::StrContains(small, "(str)"));
 }
 
 }  // namespace cowprof
