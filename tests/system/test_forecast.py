@@ -185,15 +185,15 @@ def waiting(start_workload):
     process.stop()
 
 
-def rss_anon(pid):
+def anonymous_bytes(pid):
     status = (harness.Path("/proc") / str(pid) / "status").read_text()
-    return int(re.search(r"RssAnon:\s+(\d+) kB", status)[1]) * 1024
+    return sum(int(kib) * 1024 for kib in re.findall(r"(?:RssAnon|VmSwap):\s+(\d+) kB", status))
 
 
 def test_doctor_says_what_workers_will_cost_at_most(waiting):
     result = harness.run_cowprof("doctor", "--json", waiting.pid, "--workers", 8)
     assert result.returncode == 0, result.stderr
-    document, anonymous = json.loads(result.stdout), rss_anon(waiting.pid)
+    document, anonymous = json.loads(result.stdout), anonymous_bytes(waiting.pid)
     harness.validate(document, "doctor.schema.json")
     workers = document["workers"]
     assert (workers["count"], workers["bytes_each_at_most"]) == (8, anonymous)

@@ -102,7 +102,7 @@ std::string PythonText(const PythonFacts& python) {
 std::optional<WorkerCeiling> ReadWorkerCeiling(const Options& options, const std::vector<LimitSample>& limits) {
   if (options.workers == 0) return WorkerCeiling{};
   const absl::StatusOr<std::string> status = ProcFs().ReadFile(options.pid, "status");
-  const Count bytes = status.ok() ? ParseStatus(*status).anon_bytes : std::nullopt;
+  const Count bytes = status.ok() ? ParseStatus(*status).anonymous_bytes() : std::nullopt;
   if (!bytes) return std::nullopt;
   return CeilingOfWorkers(options.workers, *bytes, limits);
 }

@@ -74,7 +74,7 @@ int Pickle(const Options& options) {
   }();
   if (ended()) return Fail(kNoProcess, gone);
   const absl::StatusOr<std::string> status = proc.ReadFile(options.pid, "status");
-  if (status.ok()) facts.anonymous_bytes = ParseStatus(*status).anon_bytes;
+  if (status.ok()) facts.anonymous_bytes = ParseStatus(*status).anonymous_bytes();
   facts.threads = ListThreadIds(proc, options.pid).size();
   MeasureTime(proc, options, look, &facts);
   std::string text = StartMethodsText(look, facts);

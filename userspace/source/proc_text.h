@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "model/facts/sample.h"
+#include "model/saturating.h"
 
 namespace cowprof {
 
@@ -44,6 +45,11 @@ struct ProcStatus {
   Count anon_bytes, file_bytes, shmem_bytes, swap_bytes;  // RssAnon, RssFile, RssShmem, VmSwap
   pid_t process = 0;                                      // Tgid: another's if this is a thread; 0: not said
   std::vector<pid_t> namespace_pids;                      // NSpid, outermost first
+
+  // In RAM and in swap: a fork shares both.
+  Count anonymous_bytes() const {
+    return anon_bytes ? Count(SaturatingAdd(*anon_bytes, swap_bytes.value_or(0))) : std::nullopt;
+  }
 };
 ProcStatus ParseStatus(absl::string_view text);
 

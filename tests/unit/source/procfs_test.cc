@@ -129,6 +129,7 @@ TEST_CASE("status as the kernel writes it") {
   CHECK(status.file_bytes == 1596 * 1024);
   CHECK(status.shmem_bytes == 0);
   CHECK(status.swap_bytes == 64 * 1024);
+  CHECK(status.anonymous_bytes() == 176 * 1024);
   CHECK(status.process == 7365);
   CHECK(status.namespace_pids == std::vector<pid_t>{7365, 12, 1});
 }
@@ -137,6 +138,7 @@ TEST_CASE("status of a kernel thread: absent is not 0") {
   const ProcStatus status = ParseStatus("Name:\tkthreadd\nUid:\t0\t0\t0\t0\nNSpid:\t2\n");
   CHECK_FALSE(status.anon_bytes);
   CHECK_FALSE(status.swap_bytes);
+  CHECK_FALSE(status.anonymous_bytes());
   CHECK(status.namespace_pids == std::vector<pid_t>{2});
 }
 

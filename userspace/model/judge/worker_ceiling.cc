@@ -37,7 +37,7 @@ uint64_t NextWorkerBytes(const RunModel& model) {
     // Beside Python, a shell or a database does not fork its workers.
     const bool is_python = !process.python.empty() || !process.python_problem.empty();
     uint64_t& most = is_python ? of_python : of_others;
-    most = std::max(most, process.proc.anon_pages.value_or(0));
+    most = std::max(most, process.anonymous_pages());
   });
   const uint64_t pages = of_python > 0 ? of_python : of_others;
   return Saturated(absl::uint128(pages) * model.info.page_bytes);

@@ -433,6 +433,9 @@ TEST_CASE("what the next worker can cost is the memory of the program that may f
   std::vector<ProcessModel>& processes = story.run.model.processes;
   processes[1].python = "3.11.2";
   CHECK(bytes() == 200 * kMiB);
+  processes[1].proc.swap_pages = 25'600;  // which a fork shares, too
+  CHECK(bytes() == 300 * kMiB);
+  processes[1].proc.swap_pages = 0;
   processes[0].python = "3.11.2";  // torchrun
   CHECK(bytes() == 200 * kMiB);
   processes[1].role = Role::kRank;
