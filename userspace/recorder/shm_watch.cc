@@ -53,6 +53,8 @@ void ShmWatch::NoteChanges(const ShmTick& tick) {
   processes_changed_ |= tick.processes_changed;
   changed_ |= tick.processes_changed || std::exchange(names_changed_, names) != names ||
               (tick.mount != nullptr && Count(tick.mount->used) != whole_.used_then);
+  // What was freed since may be filled again.
+  if (tick.mount != nullptr && quick_.used_then) quick_.used_then = std::min(*quick_.used_then, tick.mount->used);
 }
 
 // A leftover is known as one only when a second look finds it again.
@@ -65,7 +67,8 @@ bool ShmWatch::IsWholeDue(const ShmTick& tick) const {
   return !calm || tick.t >= whole_.next + std::min((kCalmFactor - 1) * whole_.cost / kLongShareWithRoom, kLongestCalm);
 }
 
-// At the start, and whenever an eighth of the capacity was filled since the last one, to see the cause of a SIGBUS.
+// At the start, and whenever an eighth of the capacity was filled since the last one or the least usage since then, to
+// see the cause of a SIGBUS.
 bool ShmWatch::IsQuickDue(const ShmTick& tick) const {
   if (device_ == 0) return tick.t >= quick_.next;
   if (tick.mount == nullptr || !tick.mount->limit || tick.t < quick_.next) return false;

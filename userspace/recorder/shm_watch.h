@@ -43,7 +43,7 @@ class ShmWatch {
   struct Look {
     std::optional<ShmLook> look;  // in progress
     absl::Duration cost, next;
-    Count used_then;  // usage when the last one began
+    Count used_then;  // usage when the last one began; of quick ones the least since then
   };
   bool IsWholeDue(const ShmTick& tick) const;
   void NoteChanges(const ShmTick& tick);

@@ -393,6 +393,19 @@ TEST_CASE("while shared memory fills up: quick looks at the followed processes o
   CHECK(watched.At(5));
 }
 
+TEST_CASE("what fills up again after it was emptied is looked at again") {
+  Watched watched;
+  watched.Start();
+  watched.mount.used = 990;
+  REQUIRE(watched.At(3));
+  watched.mount.used = 0;
+  CHECK_FALSE(watched.At(5));
+  watched.mount.used = 125;
+  const auto look = watched.At(6);
+  REQUIRE(look);
+  CHECK_FALSE(look->whole);
+}
+
 TEST_CASE("apparent leftovers are looked at again although nothing changes") {
   Watched watched;
   watched.host.File("psm_left", 4096);
