@@ -154,6 +154,7 @@ Json ShmJson(const ShmSample& sample, size_t most) {
 Json ShmReportJson(const RunModel& model) {
   if (!model.shm) return nullptr;
   Json json = ShmJson(*model.shm, kSegmentsOfReport);
+  if (model.shm_whole) json["leaked"] = TotalJson(TotalOf(StillLeaked(*model.shm_whole, *model.shm)));
   json["at_peak"] = ShmJson(*model.shm_peak, kSegmentsOfReport);
   Json& unlinked = json["unlinked"] = Json::array();
   for (const ShmSegment& segment : model.shm_unlinked) unlinked.push_back(SegmentJson(*model.shm, segment));

@@ -155,6 +155,7 @@ void AppendShm(const ShmSample& sample, RunModel* model) {
       model->shm_unlinked.push_back(segment);
   }
   model->shm = sample;
+  if (sample.whole) model->shm_whole = sample;
   if (!model->shm_peak || sample.used_bytes >= model->shm_peak->used_bytes) model->shm_peak = sample;
 }
 

@@ -265,6 +265,7 @@ struct RunModel {
   std::map<std::pair<int, uint64_t>, int> regions_by_start;  // address space and start -> number; the latest
   CauseEvidence cause_evidence;
   std::optional<ShmSample> shm;          // the latest
+  std::optional<ShmSample> shm_whole;    // the latest of all processes of the host: only it can tell what has no owner
   std::optional<ShmSample> shm_peak;     // the one with the most in use
   std::vector<ShmSegment> shm_unlinked;  // those that lost their name while in use, as first seen so; the first few
   Losses losses;

@@ -39,6 +39,15 @@ bool LostItsName(const ShmSegment& then, const ShmSegment& now, const std::vecto
   return !before.empty() && Contains(after, before.front()) && std::all_of(before.begin(), before.end(), still_uses);
 }
 
+// Among the processes that were looked at; what is not to end with its processes counts as owned.
+bool IsOwned(const ShmSegment& segment) {
+  return segment.has_owner() || segment.deleted || segment.creator_alive || !EndsWithItsProcesses(segment.kind);
+}
+
+bool MayBeOfUnreadable(const ShmSample& sample, const ShmSegment& segment) {
+  return sample.unreadable > 0 && segment.bytes <= sample.unreadable_bytes;
+}
+
 }  // namespace
 
 SegmentKind KindOfName(absl::string_view name) {
@@ -83,10 +92,8 @@ bool IsOnMount(const ShmSample& sample, const ShmSegment& segment) { return segm
 // it counts as owned while its creator lives. A process that could not be examined does not own a segment larger than
 // what it has resident, since a process that attaches to a segment reads it; one that hangs may own any.
 Ownership OwnershipOf(const ShmSample& sample, const ShmSegment& segment) {
-  const bool own = segment.has_owner() || segment.deleted || segment.creator_alive;
-  if (own || !EndsWithItsProcesses(segment.kind)) return Ownership::kOwned;
-  const bool all_known = sample.unreadable == 0 || segment.bytes > sample.unreadable_bytes;
-  return sample.whole && all_known ? Ownership::kLeaked : Ownership::kUnknown;
+  if (IsOwned(segment)) return Ownership::kOwned;
+  return sample.whole && !MayBeOfUnreadable(sample, segment) ? Ownership::kLeaked : Ownership::kUnknown;
 }
 
 std::map<SegmentKind, ShmTotal> TotalsByKind(const ShmSample& sample) {
@@ -108,6 +115,26 @@ ShmTotal LeakedIn(const ShmSample& sample) {
     leaked.bytes += segment.bytes;
   }
   return leaked;
+}
+
+std::vector<const ShmSegment*> StillLeaked(const ShmSample& whole, const ShmSample& last) {
+  std::map<std::pair<uint64_t, uint64_t>, const ShmSegment*> leaked;
+  for (const ShmSegment& segment : whole.segments) {
+    if (OwnershipOf(whole, segment) == Ownership::kLeaked) leaked[{segment.device, segment.inode}] = &segment;
+  }
+  std::vector<const ShmSegment*> still;
+  for (const ShmSegment& segment : last.segments) {
+    const auto found = leaked.find({segment.device, segment.inode});
+    if (found == leaked.end() || found->second->name != segment.name) continue;
+    if (!IsOwned(segment) && !MayBeOfUnreadable(last, segment)) still.push_back(&segment);
+  }
+  return still;
+}
+
+ShmTotal TotalOf(const std::vector<const ShmSegment*>& segments) {
+  ShmTotal total = {.segments = segments.size()};
+  for (const ShmSegment* segment : segments) total.bytes += segment->bytes;
+  return total;
 }
 
 uint64_t UnexplainedBytes(const ShmSample& sample) {
@@ -167,7 +194,8 @@ void CompareLooks(const ShmSample& before, const std::vector<pid_t>& living, Shm
 
 void KeepLargest(size_t most, ShmSample* sample) {
   const auto rank = [&](const ShmSegment& segment) {
-    const bool telling = segment.lost_name || OwnershipOf(*sample, segment) == Ownership::kLeaked;
+    const bool was_unowned = !sample->whole && segment.looks_unowned > 0 && !IsOwned(segment);
+    const bool telling = segment.lost_name || was_unowned || OwnershipOf(*sample, segment) == Ownership::kLeaked;
     return std::make_pair(telling, segment.bytes);
   };
   std::vector<ShmSegment>& segments = sample->segments;

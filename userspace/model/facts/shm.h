@@ -43,6 +43,10 @@ struct ShmTotal {
 };
 std::map<SegmentKind, ShmTotal> TotalsByKind(const ShmSample& sample);  // of those on the mount
 ShmTotal LeakedIn(const ShmSample& sample);
+// Segments of `last` that were leaked in `whole`, the last whole look, and still have no owner. `last` may be the same,
+// or a look at the followed processes only.
+std::vector<const ShmSegment*> StillLeaked(const ShmSample& whole, const ShmSample& last);
+ShmTotal TotalOf(const std::vector<const ShmSegment*>& segments);
 // Used bytes that no known segment accounts for.
 uint64_t UnexplainedBytes(const ShmSample& sample);
 

@@ -300,15 +300,10 @@ Diagnosis ShmUnlinked(const Facts& facts) {
 
 Diagnosis ShmLeaked(const Facts& facts) {
   const RunModel& model = facts.model;
-  if (!model.shm) return {};
-  std::vector<const ShmSegment*> leaked;
-  uint64_t bytes = 0;
-  for (const ShmSegment& segment : model.shm->segments) {
-    const bool sure = segment.looks_unowned >= kLooksToBelieve;
-    if (!sure || OwnershipOf(*model.shm, segment) != Ownership::kLeaked) continue;
-    leaked.push_back(&segment);
-    bytes += segment.bytes;
-  }
+  if (!model.shm_whole) return {};
+  std::vector<const ShmSegment*> leaked = StillLeaked(*model.shm_whole, *model.shm);
+  std::erase_if(leaked, [](const ShmSegment* segment) { return segment->looks_unowned < kLooksToBelieve; });
+  const uint64_t bytes = TotalOf(leaked).bytes;
   const uint64_t capacity = model.shm->capacity_bytes.value_or(0);
   if (bytes < kLeastLeaked || bytes < kLeakShare * capacity) return {};
   const double share = capacity == 0 ? 0 : static_cast<double>(bytes) / capacity;

@@ -195,7 +195,7 @@ void AddShm(const RunModel& model, Text* text) {
   text->Family("shm_used_bytes", kGauge, "Used bytes of the /dev/shm that the target sees.");
   if (model.shm) text->Row(model.shm->used_bytes);
   text->Family("shm_leaked_bytes", kGauge, "Of these, segments without a living owner.");
-  if (model.shm) text->Row(LeakedIn(*model.shm).bytes);
+  if (model.shm_whole) text->Row(TotalOf(StillLeaked(*model.shm_whole, *model.shm)).bytes);
 }
 
 void AddAlerts(const RunModel& model, const MetricsTally& tally, Text* text) {

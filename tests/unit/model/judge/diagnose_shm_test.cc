@@ -323,6 +323,24 @@ TEST_CASE("left behind: seen twice, and enough of it to matter") {
   CHECK(ids(file).empty());
 }
 
+TEST_CASE("left behind: a later look at the recorded processes only does not hide it") {
+  Sample sample = Tree({Mount(8)});
+  sample.shm = Look({Left("psm_a", 8, 2)});
+  const auto ids = [&](std::vector<ShmSegment> later) {
+    Sample quick = {.t = absl::Seconds(1), .shm = Look(std::move(later))};
+    quick.shm->whole = false;
+    return IdsOf(Of({sample, quick}));
+  };
+  CHECK(ids({Left("psm_a", 8, 2)}) == Ids{"shm-leaked"});
+  CHECK(ids({}).empty());
+  CHECK(ids({Left("psm_b", 8, 2)}).empty());  // the inode of one that is gone
+  ShmSegment owned = Left("psm_a", 8, 2);
+  owned.mapped_by = {101};
+  CHECK(ids({owned}).empty());
+  sample.shm->whole = false;  // nobody ever looked at all processes
+  CHECK(ids({Left("psm_a", 8, 2)}).empty());
+}
+
 TEST_CASE("descriptors: near their limit in any process where they rose, or by the forecast") {
   const auto model = [](uint64_t of_target, uint64_t of_worker, uint64_t before = 5) {
     Sample first = Tree({{LimitKind::kDescriptors, "RLIMIT_NOFILE", 1000, of_target}});
