@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "model/library_name.h"
+#include "posix/clock.h"
 #include "python/cached_memory.h"
 #include "python/graph.h"
 #include "python/objects.h"
@@ -16,6 +17,7 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kMostThreads = 16;
+constexpr absl::Duration kMostTime = absl::Milliseconds(50);  // until no keeper is asked any more
 constexpr uint64_t kMostLocals = 256, kMostWorkers = 65536;
 
 struct KnownFunction {
@@ -152,17 +154,19 @@ Count WorkersOf(const Interpreter& interpreter, const MemoryReader& memory, cons
   for (const absl::string_view step : keeper.path) {
     if (object == 0 || step.empty()) break;
     object = step == kReferent ? Pointer(memory, object + interpreter.layout.object.var_size)
-                               : graph.Attribute(object, step);
+                               : graph.InstanceAttribute(object, step);
   }
   const auto workers = SmallInt(interpreter, memory, object, "int");
   return workers && *workers > 0 && *workers <= kMostWorkers ? Count(*workers) : std::nullopt;
 }
 
-// What one thread says, innermost frame first.
-Work WorkOfThread(const Interpreter& interpreter, const MemoryReader& memory, uint64_t thread, CodeReader* codes) {
+// What one thread says, innermost frame first. `until`, by BootTime(): keepers are asked.
+Work WorkOfThread(const Interpreter& interpreter, const MemoryReader& memory, uint64_t thread, absl::Duration until,
+                  CodeReader* codes) {
   Work work;
   DutyFrame duty;
   bool within = true;  // of the process's own work
+  bool asked = false;  // the innermost keeper: what only looks like one may be in each of a hundred frames
   for (const RawFrame& frame : WalkFrames(interpreter, memory, thread)) {
     const std::optional<CodeLocation> code = codes->Resolve(frame.code, frame.instruction);
     if (!code) continue;
@@ -177,10 +181,12 @@ Work WorkOfThread(const Interpreter& interpreter, const MemoryReader& memory, ui
         duty.frame = frame;
       }
     }
+    const bool ask = within && !asked;
     for (const KnownKeeper& keeper : kKeepers) {
-      if (!within || duty.found.configured || code->function != keeper.function || !EndsInFile(code->file, keeper.file))
+      if (!ask || duty.found.configured || code->function != keeper.function || !EndsInFile(code->file, keeper.file))
         continue;
-      duty.found.configured = WorkersOf(interpreter, memory, keeper, frame);
+      asked = true;
+      if (BootTime() < until) duty.found.configured = WorkersOf(interpreter, memory, keeper, frame);
     }
     // A ThreadPool's worker, in a thread of the process: one that was forked has its bootstrap in between.
     if (within && duty.found.duty == Duty::kPool && absl::EndsWith(code->function, "_bootstrap") &&
@@ -210,10 +216,11 @@ Work FindWork(const Interpreter& interpreter, const MemoryReader& process) {
   const CachedMemory memory(process);  // frames, and the names of their code, share pages
   CodeReader codes(interpreter, memory);
   const std::vector<ThreadState> threads = ListThreads(interpreter, memory);
+  const absl::Duration until = BootTime() + kMostTime;
   // The main thread is last; a queue's feeder thread may come before it, and so does the thread that keeps a pool.
   Count configured;
   for (size_t i = 0; i < std::min(threads.size(), kMostThreads) && !(work.duty && work.framework); ++i) {
-    Work found = WorkOfThread(interpreter, memory, threads[threads.size() - 1 - i].address, &codes);
+    Work found = WorkOfThread(interpreter, memory, threads[threads.size() - 1 - i].address, until, &codes);
     if (found.duty) configured = std::max(configured, std::exchange(found.duty->found.configured, std::nullopt));
     if (!work.duty && found.duty && !(found.duty->found == DutyFound{})) work.duty = found.duty;
     if (!work.framework) work.framework = found.framework;

@@ -1,6 +1,8 @@
 // Finds where an object keeps what pickle follows. The references themselves are read in edges.cc.
 #include "python/graph.h"
 
+#include <algorithm>
+
 namespace cowprof {
 namespace {
 
@@ -105,6 +107,21 @@ ObjectGraph::Method ObjectGraph::FindMethod(const TypeShape& shape, absl::string
   return {};
 }
 
+uint64_t ObjectGraph::InAttributes(uint64_t object, const TypeShape& shape, absl::string_view name, size_t most) const {
+  Edges attributes = Attributes(object, shape);
+  attributes.count_ = std::min<uint64_t>(attributes.count_, most);  // entries, empty ones included
+  Edge edge;
+  while (attributes.Next(memory_, &edge)) {
+    if (ReadString(layout(), memory_, edge.name, kMaxKeyBytes) == name) return edge.object;
+  }
+  return 0;
+}
+
+uint64_t ObjectGraph::InstanceAttribute(uint64_t object, absl::string_view name, size_t most) {
+  const std::optional<TypeShape> shape = ReadShape(TypeOf(object));
+  return shape ? InAttributes(object, *shape, name, most) : 0;
+}
+
 uint64_t ObjectGraph::Attribute(uint64_t object, absl::string_view name) {
   const uint64_t type = TypeOf(object);
   const std::optional<TypeShape> shape = ReadShape(type);
@@ -114,11 +131,7 @@ uint64_t ObjectGraph::Attribute(uint64_t object, absl::string_view name) {
     const std::optional<TypeShape> self = ReadShape(object);
     return self ? FindMethod(*self, name).object : 0;
   }
-  Edges attributes = Attributes(object, *shape);
-  Edge edge;
-  for (size_t i = 0; i < kMostNames && attributes.Next(memory_, &edge); ++i) {
-    if (ReadString(layout(), memory_, edge.name, kMaxKeyBytes) == name) return edge.object;
-  }
+  if (const uint64_t own = InAttributes(object, *shape, name, kMostNames); own != 0) return own;
   for (const Slot& slot : SlotsOf(*shape)) {
     if (slot.name == name) return Pointer(object + slot.offset);
   }

@@ -133,6 +133,8 @@ class ObjectGraph {
   // getattr() without running code: instance __dict__, slots, class attributes. 0: not found, or a descriptor of the
   // class decides (a property, a method).
   uint64_t Attribute(uint64_t object, absl::string_view name);
+  // Of its __dict__ alone, among the first `most` entries: what the library's classes set in each of their objects.
+  uint64_t InstanceAttribute(uint64_t object, absl::string_view name, size_t most = DictSearch().most);
 
   // ---- State ----
   bool HasZone(uint64_t time) const;                  // of a datetime.datetime or datetime.time
@@ -148,6 +150,7 @@ class ObjectGraph {
 
  private:
   uint64_t DictOf(uint64_t object, const TypeShape& shape) const;
+  uint64_t InAttributes(uint64_t object, const TypeShape& shape, absl::string_view name, size_t most) const;
   // Values that are kept apart from their keys, in the order in which they were set. 3.11 and later.
   Edges SplitItems(const KeysTable& keys, uint64_t values, EdgeKind kind) const;
   bool HasCMethod(uint64_t methods, absl::string_view name) const;

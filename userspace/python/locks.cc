@@ -172,7 +172,7 @@ std::string LockReader::NameOf(const ThreadState& thread) const {
   Edge item;
   for (int i = 0; i < 2 * kMostThreads && items.Next(memory_, &item); ++i) {
     if (item.kind == EdgeKind::kValue && ReadValue<uint64_t>(memory_, item.name + kDigits) == digits)
-      return graph.Text(graph.Attribute(item.object, "_name"));
+      return graph.Text(graph.InstanceAttribute(item.object, "_name"));
   }
   return "";
 }
@@ -273,6 +273,7 @@ std::vector<LockReader::WithStatement> LockReader::WithStatementsOf(const Thread
   const PythonLayout& layout = interpreter_.layout;
   const uint32_t head = layout.object.type + 8;
   ObjectGraph graph(interpreter_, memory_);
+  absl::flat_hash_set<uint64_t> conditions;  // that were looked at
   const auto word = [&](uint64_t address) { return ReadValue<uint64_t>(memory_, address).value_or(0); };
   for (const RawFrame& frame : WalkFrames(interpreter_, memory_, thread.address)) {
     const std::vector<uint64_t> slots = StackSlots(frame);
@@ -295,7 +296,8 @@ std::vector<LockReader::WithStatement> LockReader::WithStatementsOf(const Thread
       if (condition != 0) {
         const auto owner = types_.TypeOfObject(condition);
         if (!owner || owner->name != "threading.Condition") continue;
-        object = graph.Attribute(condition, "_lock");
+        if (conditions.size() == kMostStatements || !conditions.insert(condition).second) continue;
+        object = graph.InstanceAttribute(condition, "_lock");
       }
       const std::optional<LockObject> lock = object != 0 ? ReadLock(object, 0) : std::nullopt;
       if (!lock) continue;
@@ -324,7 +326,7 @@ bool LockReader::IsNewInChild(const WithStatement& with) const {
 bool LockReader::HasGivenBack(const ThreadState& thread, uint64_t address) {
   const Awaited says = WhatFramesSay(thread);
   if (says.kind != AwaitedKind::kNotification || says.object == 0) return false;
-  return ObjectGraph(interpreter_, memory_).Attribute(says.object, "_lock") == address;
+  return ObjectGraph(interpreter_, memory_).InstanceAttribute(says.object, "_lock") == address;
 }
 
 int LockReader::CountWithStatements(const ThreadState& thread, uint64_t address) {

@@ -222,7 +222,7 @@ std::string Look::NameOf(const Seen& thread, const std::vector<Frame>& stack) {
     const uint64_t self = frames.empty() ? 0 : FindLocal(python.layout, cached_, frames.back(), "self");
     if (self != 0) {
       ObjectGraph graph(python, cached_);
-      std::string name = graph.Text(graph.Attribute(self, "_name"));
+      std::string name = graph.Text(graph.InstanceAttribute(self, "_name"));
       if (!name.empty()) return name;
     }
   }

@@ -1,6 +1,7 @@
 // duty.cc on the frames of workers, forkservers, trackers and frameworks, on look-alikes, and on unreadable memory.
 #include "python/duty.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "python_memory.h"
@@ -147,7 +148,52 @@ class Keeper : public Stack {
   static constexpr uint64_t kQueueType = 0x68000, kQueue = 0x6a000;
 };
 
+// gunicorn's arbiter in each of its frames, innermost first: one that keeps 4 workers, or one of a million attributes.
+class Arbiters : public Stack {
+ public:
+  explicit Arbiters(const std::vector<bool>& huge)
+      : Stack(std::vector<Call>(huge.size(), {"Arbiter.run", "/x/gunicorn/arbiter.py"})) {
+    AddType(kArbiter, kTypeType, "gunicorn.arbiter.Arbiter", kStaticFlags);
+    AddBases(kArbiter, {kArbiter});
+    Word(kArbiter + StateLayoutOf(layout()).dict_offset, 16);
+    AddInt(kInts, kIntType, 4);
+    AddDict(kSmallDict, {{"_num_workers", kInts}});
+    AddDict(kHugeDict, {});
+    Word(kHugeDict + layout().container.dict_keys, kTable);
+    Add(kTable, std::string(4096, '\0'));
+    Word(kTable + 8, 20 | 3 << 8 | 1 << 16);  // as in AddDict()
+    Word(kTable + 24, 1 << 20);
+    for (const auto& [self, dict] : {std::pair{kSmall, kSmallDict}, {kHuge, kHugeDict}}) {
+      Add(self, std::string(64, '\0'));
+      Word(self, 1);
+      Word(self + layout().object.type, kArbiter);
+      Word(self + 16, dict);
+    }
+    for (size_t i = 0; i < huge.size(); ++i) SetLocals(i, {{"self", huge[i] ? kHuge : kSmall}});
+  }
+  bool Read(uint64_t address, absl::Span<char> bytes) const override {
+    if (address >= kTable) read_of_table_ += bytes.size();
+    if (address < kTable + 4096) return Stack::Read(address, bytes);
+    std::fill(bytes.begin(), bytes.end(), '\0');
+    return true;
+  }
+  mutable uint64_t read_of_table_ = 0;
+
+ private:
+  static constexpr uint64_t kArbiter = 0x6c000, kSmall = 0x70000, kHuge = 0x70100, kSmallDict = 0x71000,
+                            kHugeDict = 0x73000, kTable = 0x100'0000'0000;
+};
+
 }  // namespace
+
+TEST_CASE("who keeps workers: the innermost frame is asked, and an object of a million attributes is not searched") {
+  const Arbiters usual({false});
+  CHECK(usual.Duty() == DutyFound{.configured = 4u});
+  CHECK(Arbiters({false, true}).Duty() == usual.Duty());
+  const Arbiters hostile({true, false});
+  CHECK_FALSE(hostile.Duty());
+  CHECK((hostile.read_of_table_ > 0 && hostile.read_of_table_ < 1 << 20));
+}
 
 TEST_CASE("who keeps workers: as many as its pool is to have") {
   const std::optional<DutyFound> found = Keeper("Pool._handle_workers", "multiprocessing.queues.SimpleQueue", 6).Duty();

@@ -80,6 +80,26 @@ TEST_CASE("graph: what a descriptor of the class decides is not an attribute", "
   CHECK(graph.Attribute(kClass, "data") == kData);  // Dataset.data is the property itself
 }
 
+TEST_CASE("graph: an instance's own attributes, as many as are asked for", "[python graph]") {
+  constexpr uint64_t kClass = 0x20000, kClassDict = 0x22000, kObject = 0x30000, kDict = 0x33000;
+  constexpr uint64_t kFirst = 0x40000, kSecond = 0x41000, kOfClass = 0x42000;
+  PythonMemory memory;
+  memory.AddType(kClass, PythonMemory::kTypeType, "Arbiter", PythonMemory::kStaticFlags);
+  memory.AddBases(kClass, {kClass});
+  memory.AddDict(kClassDict, {{"of_class", kOfClass}});
+  memory.Word(kClass + memory.layout().type.dict, kClassDict);
+  memory.Word(kClass + StateLayoutOf(memory.layout()).dict_offset, 16);
+  memory.AddDict(kDict, {{"first", kFirst}, {"second", kSecond}});
+  memory.Word(kObject + memory.layout().object.type, kClass);
+  memory.Word(kObject + 16, kDict);
+  ObjectGraph graph(memory.interpreter(), memory);
+  CHECK(graph.InstanceAttribute(kObject, "second") == kSecond);
+  CHECK(graph.InstanceAttribute(kObject, "second", 1) == 0);
+  CHECK(graph.InstanceAttribute(kObject, "first", 1) == kFirst);
+  CHECK(graph.InstanceAttribute(kObject, "of_class") == 0);
+  CHECK(graph.Attribute(kObject, "second") == kSecond);
+}
+
 TEST_CASE("graph: a deque of any length", "[python graph]") {
   PythonMemory memory;
   const uint64_t count = GENERATE(0, 1, 4, 5, 200, 5000);
