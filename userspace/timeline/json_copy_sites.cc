@@ -217,10 +217,13 @@ void DecodeCopySites(const SampleRecord& record, CopySiteNumbers* numbers, Sampl
   });
   ForEachRow(record, "verify", [&](const auto& row) {
     const auto cell = [&](size_t i) { return CountAt(row, i).value_or(0); };
-    for (ProcessSample& process : sample->processes) {
-      if (CountAt(row, 0) == Count(process.index))
-        process.verify = {cell(1), cell(2), cell(3), cell(4), cell(5), cell(6)};
-    }
+    const std::optional<int> index = NumberAt<int>(row, 0);
+    if (!index) return;
+    // Sorted by index.
+    const auto process = std::lower_bound(sample->processes.begin(), sample->processes.end(), *index,
+                                          [](const ProcessSample& one, int before) { return one.index < before; });
+    if (process != sample->processes.end() && process->index == *index)
+      process->verify = {cell(1), cell(2), cell(3), cell(4), cell(5), cell(6)};
   });
   ForEachRow(record, "pages", [&](const auto& row) { DecodePages(row, sample); });
   const auto evidence = record.json.find("cause_evidence");

@@ -320,6 +320,13 @@ TEST_CASE("places: results of --verify belong to a process of the sample") {
   Feed(R"({"type":"sample","t":2,"verify":[[7,1,1,1,1,1,1],[],3,[-1]]})", &decoder);
   REQUIRE(decoder.sample().processes.size() == 1);
   CHECK_FALSE(decoder.sample().processes[0].verify.has_value());
+  // Whatever the order of the rows.
+  Feed(R"({"type":"sample","t":3,"processes":[[9],[4]],"verify":[[9,9,1,1,1,1,1],[2,2,1,1,1,1,1],[3,3,1,1,1,1,1]]})",
+       &decoder);
+  REQUIRE(decoder.sample().processes.size() == 3);
+  CHECK(decoder.sample().processes[0].verify->pages == 2);
+  CHECK_FALSE(decoder.sample().processes[1].verify.has_value());
+  CHECK(decoder.sample().processes[2].verify->pages == 9);
 }
 
 // ---- Within a record ----
