@@ -15,6 +15,8 @@ namespace cowprof {
 namespace {
 
 constexpr uint64_t kMostMissing = 16;              // in a row
+constexpr size_t kMostFrames = 256;                // of a stack, which the recorder cuts at 128
+constexpr size_t kMostBytesOfName = 4096;          // the recorder writes no longer path or symbol
 constexpr uint64_t kMostPages = 1ull << 36;        // of an address space of 48 bits
 constexpr uint64_t kMostRegionBytes = 1ull << 57;  // an address space with five levels of page tables
 
@@ -62,10 +64,21 @@ void ForEachNumbered(const SampleRecord& record, const char* key, int* next, con
   });
 }
 
+// Every frame and region may be shown a million times: of a longer name the beginning is enough.
+template <typename Row>
+std::string NameAt(const Row& row, size_t i) {
+  std::string name = TextAt(row, i);
+  if (name.size() <= kMostBytesOfName) return name;
+  size_t end = kMostBytesOfName;
+  while (end > kMostBytesOfName - 3 && (name[end] & 0xc0) == 0x80) --end;  // not within a character
+  return name.substr(0, end);
+}
+
 template <typename Row>
 std::vector<int> FramesAt(const Row& row, size_t i, int frames) {
   std::vector<int> numbers;
   for (const auto& number : ListAt(row, i)) {
+    if (numbers.size() == kMostFrames) break;
     const std::optional<int> frame = NumberIn<int>(number);
     if (frame && *frame >= 0 && *frame < frames) numbers.push_back(*frame);
   }
@@ -78,7 +91,7 @@ NumberedRegion DecodeRegion(const Row& row) {
   const std::string kind = TextAt(row, 2);
   const uint64_t start = CountAt(row, 4).value_or(0);
   const uint64_t bytes = std::min({CountAt(row, 5).value_or(0), kMostRegionBytes, UINT64_MAX - start});
-  region.region = {EnumNamed(kind, RegionKind::kOther), TextAt(row, 3), start, start + bytes};
+  region.region = {EnumNamed(kind, RegionKind::kOther), NameAt(row, 3), start, start + bytes};
   return region;
 }
 
@@ -166,13 +179,13 @@ void DecodeCopySites(const SampleRecord& record, CopySiteNumbers* numbers, Sampl
   sample->pages.clear();
   sample->cause_evidence.reset();
   ForEachNumbered(record, "frames", &numbers->frames, [&](const auto& row) {
-    sample->new_frames.push_back({TextAt(row, 1), TextAt(row, 2), NumberAt<int>(row, 3).value_or(0)});
+    sample->new_frames.push_back({NameAt(row, 1), NameAt(row, 2), NumberAt<int>(row, 3).value_or(0)});
   });
   ForEachNumbered(record, "new_places", &numbers->copy_sites, [&](const auto& row) {
     sample->new_copy_sites.push_back({.cause = CauseAt(row, 1),
-                                      .type = TextAt(row, 2),
-                                      .module = TextAt(row, 3),
-                                      .symbol = TextAt(row, 4),
+                                      .type = NameAt(row, 2),
+                                      .module = NameAt(row, 3),
+                                      .symbol = NameAt(row, 4),
                                       .frames = FramesAt(row, 5, numbers->frames)});
   });
   ForEachRow(record, "places", [&](const auto& row) {

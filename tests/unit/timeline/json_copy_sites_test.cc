@@ -158,7 +158,7 @@ TEST_CASE("places: any recording is read back and matches the schema") {
 
 TEST_CASE("places: names of the target's choosing stay valid JSON") {
   const std::string name = GENERATE(as<std::string>(), "\"],[", "\\", "\xff\xfe", "\n,\n]}", std::string("\0\x1f", 2),
-                                    "\xed\xa0\x80", std::string(1 << 16, '"'));
+                                    "\xed\xa0\x80", std::string(4096, '"'));
   CopySiteNumbers numbers;
   const std::string record =
       Encoded({.new_frames = {{name, name, 1}}, .new_copy_sites = {{Cause::kData, name, name, name, {0}}}}, &numbers);
@@ -200,6 +200,22 @@ TEST_CASE("places: a huge number does not make a huge list") {
   CHECK(sample.new_copy_sites.size() <= 1);
   for (const CopySite& copy_site : sample.new_copy_sites) CHECK(copy_site.frames.size() <= 1);
   CHECK(sample.copy_sites.size() <= 2);
+}
+
+TEST_CASE("places: of long names and stacks the beginning is read") {
+  std::string frames, name = std::string(4095, 'x') + "\u00e9\u00e9";
+  for (int i = 0; i < 1000; ++i) absl::StrAppend(&frames, i == 0 ? "" : ",", i % 2);
+  const Sample sample = Decoded(absl::StrCat("{\"frames\":[[0,\"", name, "\",\"f\",1],[1,\"", name.substr(1),
+                                             "\",\"\",1]]", ",\"new_places\":[[0,\"data\",\"t\",\"m\",\"", name, "\",[",
+                                             frames, "]]],\"new_growth\":[[0,[", frames, "]]]}"));
+  REQUIRE((sample.new_frames.size() == 2 && sample.new_copy_sites.size() == 1 && sample.new_growth_sites.size() == 1));
+  CHECK(sample.new_frames[0].file == std::string(4095, 'x'));  // no part of a character
+  CHECK(sample.new_frames[1].file == std::string(4094, 'x') + "\u00e9");
+  CHECK(sample.new_copy_sites[0].symbol == sample.new_frames[0].file);
+  const std::vector<int>& stack = sample.new_copy_sites[0].frames;
+  REQUIRE(stack.size() == 256);
+  CHECK((stack[0] == 0 && stack[255] == 1));
+  CHECK(sample.new_growth_sites[0].frames == stack);
 }
 
 TEST_CASE("places: nonexistent frames are left out of a stack, and counts of nonexistent places are left out") {
