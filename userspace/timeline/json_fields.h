@@ -23,6 +23,10 @@ namespace cowprof {
 
 using Json = nlohmann::ordered_json;
 
+// Discarded if `text` is not valid, or has an object of more than 1,024 members: a Json compares each key with all that
+// came before it, so that a few megabytes would take hours. cowprof writes some dozens.
+Json ParseUntrusted(absl::string_view text);
+
 // Names come from the target and may contain any bytes; the output is valid UTF-8 nevertheless, and reads as
 // Printable() shows the names.
 std::string Dump(const Json& json, int indent = -1);

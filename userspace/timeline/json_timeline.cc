@@ -15,14 +15,6 @@
 #include "timeline/json_shm.h"
 
 namespace cowprof {
-namespace {
-
-Json Parse(absl::string_view text) {
-  return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-}
-
-}  // namespace
-
 Json NamesOfColumns() {
   Json names = NamesOfProcessColumns();
   names["limits"] = NamesOfLimitColumns();
@@ -59,14 +51,14 @@ std::string EncodeEnd(absl::Duration t, absl::string_view reason) {
 
 absl::StatusOr<RecordDecoder::Result> RecordDecoder::Decode(absl::string_view record) {
   if (plain_.Read(record)) {
-    const Json rest = plain_.rest().empty() ? Json::object() : Parse(plain_.rest());
+    const Json rest = plain_.rest().empty() ? Json::object() : ParseUntrusted(plain_.rest());
     if (rest.is_object()) return DecodeSample(plain_.t(), {.json = rest, .plain = &plain_});
   }
   return DecodeAny(record);
 }
 
 absl::StatusOr<RecordDecoder::Result> RecordDecoder::DecodeAny(absl::string_view record) {
-  const Json json = Parse(record);
+  const Json json = ParseUntrusted(record);
   if (!json.is_object()) return absl::DataLossError("a record is not a JSON object");
   const std::string type = TextOf(json, "type");
   if (type == "event") {

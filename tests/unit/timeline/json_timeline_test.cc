@@ -385,4 +385,24 @@ TEST_CASE("indexes out of range, unknown names and deep nesting do no harm") {
   CHECK(model.processes.empty());
 }
 
+TEST_CASE("an object of thousands of members is refused, however many a record has in all") {
+  const auto object_of = [](int members) {
+    std::string object = "{\"::\\\"{\":0";
+    for (int i = 1; i < members; ++i) absl::StrAppend(&object, ",\"", i, "\":0");
+    return object + "}";
+  };
+  const std::string most = object_of(1024), more = object_of(1025);
+  const auto decodes = [](const std::string& member) {
+    RecordDecoder decoder;
+    return decoder.Decode(absl::StrCat("{\"t\":1,\"type\":\"sample\",\"later\":", member, "}")).ok() &&
+           decoder.Decode(absl::StrCat("{\"t\":2,\"type\":\"event\",\"later\":", member, "}")).ok();
+  };
+  CHECK(decodes(most));
+  CHECK(decodes(absl::StrCat("[", most, ",", most, "]")));
+  CHECK_FALSE(decodes(more));
+  CHECK_FALSE(decodes(absl::StrCat("[{},", more, "]")));
+  CHECK(DecodeHeader(HeaderWith(most)).ok());
+  CHECK(DecodeHeader(HeaderWith(more)).status().code() == absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace cowprof
