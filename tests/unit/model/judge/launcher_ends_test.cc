@@ -272,6 +272,30 @@ TEST_CASE("ranks that torchrun starts anew are counted with how many there were 
   CHECK(Job(ends).headline == "1 of 4 ranks (2 at a time) ended badly: rank 0 (pid 1001) ended with exit 1.");
 }
 
+TEST_CASE("each of nested launchers is outlived by the last rank below it") {
+  RunModel model;
+  const auto add = [&](int parent, Role role, std::optional<absl::Duration> ended) {
+    ProcessModel process = {.index = static_cast<int>(model.processes.size()), .parent = parent, .role = role};
+    process.ended = ended;
+    if (ended) process.exit = Exit{.code = 1};
+    model.processes.push_back(process);
+  };
+  add(-1, Role::kOther, absl::Seconds(6));
+  add(0, Role::kOther, absl::Seconds(5));  // its ranks end before it
+  add(0, Role::kOther, absl::Seconds(5));
+  add(1, Role::kRank, absl::Seconds(4));
+  add(1, Role::kRank, absl::Seconds(3));
+  add(2, Role::kRank, absl::Seconds(3));
+  add(2, Role::kRank, {});
+  std::vector<int> outlived;
+  for (const LauncherEnd& end : LauncherEndsIn(model, Findings{})) outlived.push_back(end.process->index);
+  CHECK(outlived == std::vector<int>{2, 0});
+  model.processes[3].ended = absl::Seconds(7);
+  outlived.clear();
+  for (const LauncherEnd& end : LauncherEndsIn(model, Findings{})) outlived.push_back(end.process->index);
+  CHECK(outlived == std::vector<int>{1, 2, 0});
+}
+
 TEST_CASE("a rank that was recorded apart ended with the launcher of another recording of the same boot") {
   const std::vector<Event> ends = {Sent(0, kT, kStranger), Exited(0, SIGKILL, kT + kMs), Sent(1, kT, kStranger),
                                    Exited(1, SIGKILL, kT)};
