@@ -19,6 +19,7 @@ namespace cowprof {
 namespace {
 
 constexpr size_t kMostThreads = 4;       // others work on this host, too
+constexpr size_t kMostRanks = 1024;      // of one host's recording; each is a run of its own while it is read
 constexpr size_t kMostOfMessage = 5000;  // a path has up to 4095 bytes
 
 // All zero: not known.
@@ -54,7 +55,7 @@ absl::StatusOr<std::vector<FleetRow>> ReadRanks(const std::string& path, const s
                     },
                     [&](const Sample& sample, const std::vector<Alert>& raised) {
                       for (size_t i = 0; i < runs.size(); ++i) {
-                        const std::vector<bool>& others = ranks[i].others;
+                        const OtherRanks& others = ranks[i].others;
                         Append(Without(others, sample), Without(others, raised), &runs[i]);
                         memory[i].Add(runs[i].model);
                       }
@@ -178,6 +179,10 @@ absl::StatusOr<std::vector<FleetRow>> RowsOf(const WholeRecording& recording, co
   if (!ranks.empty() && !S_ISREG(StatOf(recording.path).st_mode))
     return absl::InvalidArgumentError(
         absl::StrCat("read ", recording.path, ": a recording with ranks is read twice; give a file instead of a pipe"));
+  if (ranks.size() > kMostRanks)
+    return absl::FailedPreconditionError(absl::StrCat(
+        "read ", recording.path, ": it has ", HumanCount(ranks.size()), " ranks, more than the ",
+        HumanCount(kMostRanks), " that are told apart in one recording; record each launcher of ranks by itself"));
   if (!ranks.empty()) return ReadRanks(recording.path, ranks, recording.note);
   std::vector<FleetRow> rows = {RowOf(recording.path, recording.run, findings, recording.complete)};
   rows[0].memory = recording.memory;

@@ -4,6 +4,7 @@
 #define COWPROF_MODEL_JUDGE_FLEET_H_
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,14 +61,25 @@ FleetRow RowOf(const std::string& path, const Run& run, const Findings& findings
 // "rank 3", "local rank 1 of run.json", or without either the name of the recording.
 std::string NameOf(const FleetRow& row);
 
+// The processes of other ranks than one, by index.
+struct OtherRanks {
+  std::shared_ptr<const std::vector<int>> rank_of;  // of all ranks alike: which one each process is of; -1: of none
+  int own = 0;
+  // Also a process that came after those of `rank_of`.
+  bool Have(int index) const {
+    if (index < 0) return false;
+    return static_cast<size_t>(index) >= rank_of->size() || ((*rank_of)[index] >= 0 && (*rank_of)[index] != own);
+  }
+};
+
 // Tells the ranks apart that one host's recording has. Give it every sample, then ask.
 class RanksApart {
  public:
   void Add(const Sample& sample);
   // One set for each rank: the processes that are its own. Empty: the run has at most one rank.
   struct Rank {
-    int index = 0;             // its process; of one that was started again, the first; 0: the target
-    std::vector<bool> others;  // by index: a process of another rank
+    int index = 0;  // its process; of one that was started again, the first; 0: the target
+    OtherRanks others;
   };
   std::vector<Rank> Of(const RunModel& model) const;
 
@@ -76,8 +88,8 @@ class RanksApart {
 };
 // What is left of a sample without the processes of other ranks, for a RunModel with `is_part`, and `target_is_rank` if
 // the rank is the target, `target_is_other_rank` if another one is. What holds for the host stays.
-Sample Without(const std::vector<bool>& others, const Sample& sample);
-std::vector<Alert> Without(const std::vector<bool>& others, const std::vector<Alert>& alerts);
+Sample Without(const OtherRanks& others, const Sample& sample);
+std::vector<Alert> Without(const OtherRanks& others, const std::vector<Alert>& alerts);
 
 // Clocks of hosts that are kept by NTP differ by less.
 inline constexpr absl::Duration kClocksAgree = absl::Seconds(1);

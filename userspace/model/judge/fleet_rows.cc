@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "model/base_name.h"
 #include "model/facts/bad_end.h"
@@ -53,10 +54,6 @@ std::vector<Death> DeathsOf(const std::vector<LauncherEnd>& launchers, const Run
     deaths.back().of_launcher = true;
   }
   return deaths;
-}
-
-bool IsOther(const std::vector<bool>& others, int index) {
-  return index >= 0 && (static_cast<size_t>(index) >= others.size() || others[index]);
 }
 
 template <typename Row, typename LeftOut>
@@ -130,32 +127,28 @@ void RanksApart::Add(const Sample& sample) {
 }
 
 std::vector<RanksApart::Rank> RanksApart::Of(const RunModel& model) const {
-  std::vector<int> rank_of(parents_.size(), -1);  // by index: the number of its rank in `ranks`
-  std::vector<std::pair<Count, int>> ranks;
+  std::vector<int> rank_of(parents_.size(), -1);
+  std::vector<Rank> apart;
+  absl::flat_hash_map<uint64_t, int> numbered;  // place in `apart` by its number
   for (size_t index = 0; index < parents_.size(); ++index) {
     const ProcessModel* process = model.Find(static_cast<int>(index));
     if (process != nullptr && IsTrainer(*process, model)) {
       const Count number = RankNumberOf(*process, model);
-      const auto known = absl::c_find_if(ranks, [&](const auto& rank) { return number && rank.first == number; });
-      rank_of[index] = static_cast<int>(known - ranks.begin());
-      if (known == ranks.end()) ranks.emplace_back(number, static_cast<int>(index));
+      const auto next = static_cast<int>(apart.size());
+      rank_of[index] = number ? numbered.try_emplace(*number, next).first->second : next;
+      if (rank_of[index] == next) apart.push_back({.index = static_cast<int>(index)});
     } else if (parents_[index] >= 0 && static_cast<size_t>(parents_[index]) < index) {
       rank_of[index] = rank_of[parents_[index]];
     }
   }
-  if (ranks.size() < 2) return {};
-  std::vector<Rank> apart;
-  for (size_t number = 0; number < ranks.size(); ++number) {
-    Rank rank = {.index = ranks[number].second, .others = std::vector<bool>(parents_.size())};
-    for (size_t index = 0; index < rank_of.size(); ++index)
-      rank.others[index] = rank_of[index] >= 0 && rank_of[index] != static_cast<int>(number);
-    apart.push_back(std::move(rank));
-  }
+  if (apart.size() < 2) return {};
+  const auto shared = std::make_shared<const std::vector<int>>(std::move(rank_of));
+  for (size_t i = 0; i < apart.size(); ++i) apart[i].others = {shared, static_cast<int>(i)};
   return apart;
 }
 
-Sample Without(const std::vector<bool>& others, const Sample& sample) {
-  const auto other = [&](const auto& row) { return IsOther(others, row.index); };
+Sample Without(const OtherRanks& others, const Sample& sample) {
+  const auto other = [&](const auto& row) { return others.Have(row.index); };
   // A target that is a rank itself started the others: that, and how it ended, holds for them, too; its memory, its
   // data and its hangs do not.
   const auto left_out = [&](const Event& event) {
@@ -183,9 +176,9 @@ Sample Without(const std::vector<bool>& others, const Sample& sample) {
           .losses = sample.losses};
 }
 
-std::vector<Alert> Without(const std::vector<bool>& others, const std::vector<Alert>& alerts) {
+std::vector<Alert> Without(const OtherRanks& others, const std::vector<Alert>& alerts) {
   std::vector<Alert> left = alerts;
-  std::erase_if(left, [&](const Alert& alert) { return IsOther(others, alert.index); });
+  std::erase_if(left, [&](const Alert& alert) { return others.Have(alert.index); });
   return left;
 }
 

@@ -328,6 +328,7 @@ TEST_CASE("the ranks of one recording: each has its own processes, and together 
   Append(sample, &run);
   const std::vector<RanksApart::Rank> ranks = apart.Of(run.model);
   REQUIRE(ranks.size() == 2);
+  CHECK(ranks[0].others.rank_of == ranks[1].others.rank_of);  // not a copy each
   const Count copied[] = {3000 * 4096, (4000 + 5000) * 4096};
   for (size_t i = 0; i < 2; ++i) {
     Run part = {.model = {.is_part = true}};
@@ -357,8 +358,9 @@ TEST_CASE("a sample without the processes of other ranks has all else") {
     RandomRecording recording(seed);
     for (int i = 0; i < 30; ++i) {
       Sample sample = recording.Next();
-      CHECK(Without(std::vector<bool>(100), sample) == sample);
-      const Sample none = Without(std::vector<bool>(100, true), sample);
+      CHECK(Without({std::make_shared<std::vector<int>>(100, -1)}, sample) == sample);
+      CHECK(Without({std::make_shared<std::vector<int>>(100, 3), 3}, sample) == sample);
+      const Sample none = Without({std::make_shared<std::vector<int>>(100, 3), 0}, sample);
       sample.events = none.events;
       sample.processes.clear();
       sample.copy_sites.clear();
