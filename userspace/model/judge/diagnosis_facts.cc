@@ -34,7 +34,7 @@ uint64_t PartOfCopied(const WorkersPeak& peak, std::initializer_list<Cause> some
 // then may be the same pages as before, or what it has made itself.
 CauseCounts InheritedCauses(const ProcessModel& process) {
   CauseCounts causes = *process.causes;
-  if (process.forks == 0 || !process.parent_anon_pages) return causes;
+  if (!HasForked(process) || !process.parent_anon_pages) return causes;
   const uint64_t inherited = SaturatingAdd(*process.parent_anon_pages, process.first_swap_pages);
   const double share = static_cast<double>(SaturatingAdd(inherited, process.copies_of_files)) / Sum(causes);
   if (share < 1) absl::c_for_each(causes, [share](uint64_t& copies) { copies = SaturatingCast(share * copies); });
@@ -168,8 +168,14 @@ uint64_t NoiseOf(const ProcessModel& process, uint64_t page_bytes) {
   return std::clamp(part, kNoiseBytes, kMostNoiseBytes);
 }
 
+// A program for each item, over a day, must not hide what a worker copies of what it inherited. Another process shares
+// its memory only with what it forks.
 uint64_t NoiseWithForks(const ProcessModel& process, uint64_t page_bytes) {
-  return NoiseOf(process, page_bytes) + (process.forks > 0 ? RewrittenAfterForks(process.forks) : 0);
+  constexpr uint64_t kMostForExec = 64;
+  if (!HasForked(process)) return NoiseOf(process, page_bytes);
+  const bool inherits = process.space != process.index;
+  const uint64_t for_exec = inherits ? std::min(process.forks_for_exec, kMostForExec) : process.forks_for_exec;
+  return NoiseOf(process, page_bytes) + RewrittenAfterForks(process.forks, for_exec);
 }
 
 uint64_t NotableCopies(const ProcessModel& process, uint64_t page_bytes) {
@@ -252,7 +258,7 @@ Facts FactsOf(const Run& run, const Findings& findings) {
   ForEachRow(run.model, [&](const ProcessModel& process) {
     if (!HasInheritedMemory(process)) return;
     const uint64_t all = Sum(*process.causes), notable = NotableCopies(process, facts.page_bytes);
-    if (process.forks > 0 && notable == 0 && all * facts.page_bytes > NoiseOf(process, facts.page_bytes)) {
+    if (HasForked(process) && notable == 0 && all * facts.page_bytes > NoiseOf(process, facts.page_bytes)) {
       facts.copied_again += all;
       left_out.push_back(process.index);
       return;

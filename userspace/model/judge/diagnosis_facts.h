@@ -117,7 +117,9 @@ uint64_t NeverSharedAtPeak(const RunModel& model, const ProcessModel& process);
 uint64_t BeforeAttachAtPeak(const RunModel& model, bool never_shared);
 // What this process may copy without anybody being blamed. Bytes.
 uint64_t NoiseOf(const ProcessModel& process, uint64_t page_bytes);
-// The same, with what it writes again after each of its own forks. Bytes.
+// Whether it forked processes itself, be it to run programs in them; not by vfork, which shares nothing again.
+inline bool HasForked(const ProcessModel& process) { return process.forks + process.forks_for_exec > 0; }
+// NoiseOf(), with what it writes again after each of its own forks. Bytes.
 uint64_t NoiseWithForks(const ProcessModel& process, uint64_t page_bytes);
 // What a worker copied of what it inherited, if that is more than noise. Pages.
 uint64_t NotableCopies(const ProcessModel& process, uint64_t page_bytes);

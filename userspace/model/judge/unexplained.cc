@@ -138,7 +138,7 @@ std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
                                 one ? TablesOf(facts.model, {.index = most.index}) : BlameTables{}, facts.model));
   }
   // Most of what a worker that forks copied, it did not inherit: it shared it with those that it forked.
-  if (most.is_worker() && (notable || most.forks == 0)) {
+  if (most.is_worker() && (notable || !HasForked(most))) {
     const bool spawned = !PicklingMethodOf(most).empty() && most.causes && !HasInheritedMemory(most);
     return absl::StrCat(
         Plural(workers.processes, "worker"), spawned ? ", which inherited nothing (" : "",
@@ -163,7 +163,7 @@ std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
                               ? WhyUnknown(most)
                               : WhyText(most, most.causes.value_or(CauseCounts{}),
                                         TablesOf(facts.model, {.index = most.index}), facts.model);
-  if (most.execed && most.origin == Origin::kForked && most.forks == 0) {
+  if (most.execed && most.origin == Origin::kForked && !HasForked(most)) {
     return absl::StrCat("The ", NameOf(most), " (", Printable(most.comm), ") copied ", facts.Bytes(*most.counts.copies),
                         " of inherited memory before it called exec, which gave that back", why);
   }

@@ -330,6 +330,27 @@ TEST_CASE("diagnosis: each fork of its own costs a worker what it always writes"
         "in job (str).");
 }
 
+TEST_CASE("diagnosis: programs that a worker starts cost it what it writes until they run") {
+  const auto of = [](uint64_t programs, uint64_t copies, Count parent_anon_pages = std::nullopt) {
+    Run run = OneWorker({{Cause::kRefcount, copies}});
+    ProcessModel& worker = run.model.processes[1];
+    worker.space = 0;
+    worker.forks_for_exec = programs;
+    worker.parent_anon_pages = parent_anon_pages;
+    return run;
+  };
+  constexpr uint64_t kPopen = 28 * 150;  // pages, of Popen(preexec_fn=...)
+  CHECK(IdsOf(of(0, kPopen)) == Ids{"cow-refcount"});
+  CHECK(IdsOf(of(28, kPopen)) == Ids{"clean"});
+  constexpr uint64_t kMost = kNoise + 2 * kRewritten + 28 * kRewritten / 4;
+  CHECK(IdsOf(of(28, kMost)) == Ids{"clean"});
+  CHECK(IdsOf(of(28, kMost + 1)) == Ids{"cow-refcount"});
+  CHECK(absl::StrContains(Find(of(28, kMost + 1, 7680), "cow-refcount").summary,
+                          "duplicated 30.0 MiB of the parent's memory"));
+  // However many they are, they do not hide what it copied of what it inherited.
+  CHECK(IdsOf(of(5000, 25'600)) == Ids{"cow-refcount"});
+}
+
 TEST_CASE("diagnosis: what others start costs the parent nothing, and a program until it calls exec") {
   constexpr int kPrograms = 40;
   const auto ids = [](uint64_t copies, int forker, int space) {

@@ -152,6 +152,13 @@ TEST_CASE("unexplained: what a process rewrites after each of its forks is not t
   CHECK(absl::StrContains(HeadlineOf(run), " copied 100.0 MiB of memory that it shares with others"));
   trainer.forks = 24;
   CHECK(!absl::StrContains(HeadlineOf(run), "100.0 MiB"));
+  // Programs that a program starts are all that it shares its memory with.
+  trainer.forks = 0;
+  trainer.execed = true;
+  trainer.forks_for_exec = 75;
+  CHECK(absl::StrContains(HeadlineOf(run), " copied 100.0 MiB of memory that it shares with others"));
+  trainer.forks_for_exec = 76;
+  CHECK(!absl::StrContains(HeadlineOf(run), "100.0 MiB"));
 }
 
 TEST_CASE("unexplained: what a program copied before it forked, nobody shared") {
