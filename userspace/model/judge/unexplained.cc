@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "model/facts/bad_end.h"
+#include "model/facts/ended_aggregate.h"
 #include "model/facts/roles.h"
 #include "model/format.h"
 #include "model/judge/launcher_ends.h"
@@ -127,6 +128,22 @@ std::string Some(uint64_t some, const Facts& facts) {
   return some == all ? Plural(all, "worker") : absl::StrCat(some, " of ", Plural(all, "worker"));
 }
 
+// Of spawned workers, where most of what all workers copied were pages of files. "": it was not.
+std::string WroteToFiles(absl::string_view method, const Facts& facts) {
+  const Totals& workers = facts.findings.workers;
+  uint64_t of_files = 0;
+  ForEachRow(facts.model, [&](const ProcessModel& process) {
+    if (process.is_worker()) of_files += process.copies_of_files;
+  });
+  if (2 * of_files < workers.copies) return "";
+  const bool lines = of_files >= 0.9 * workers.copies && workers.causes_known;  // they are of all copies
+  const std::string where = lines ? WhereText(facts.findings.of_workers, workers.causes, /*stacks=*/false) : "";
+  return absl::StrCat(Plural(workers.processes, "worker"), ", which inherited nothing (", method,
+                      "), wrote to private mappings of files (", kPrivateMaps,
+                      ", or libraries as they are loaded): ", facts.Bytes(of_files), " of their pages became ",
+                      workers.processes == 1 ? "its" : "their", " own memory", where.empty() ? "." : where);
+}
+
 std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
   const Totals& workers = facts.findings.workers;
   const bool notable = NotableCopies(most, facts.page_bytes) > 0;
@@ -140,6 +157,7 @@ std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
   // Most of what a worker that forks copied, it did not inherit: it shared it with those that it forked.
   if (most.is_worker() && (notable || !HasForked(most))) {
     const bool spawned = !PicklingMethodOf(most).empty() && most.causes && !HasInheritedMemory(most);
+    if (std::string wrote = spawned ? WroteToFiles(PicklingMethodOf(most), facts) : ""; !wrote.empty()) return wrote;
     return absl::StrCat(
         Plural(workers.processes, "worker"), spawned ? ", which inherited nothing (" : "",
         spawned ? PicklingMethodOf(most) : "", spawned ? ")," : "", " copied ", facts.Bytes(workers.copies),

@@ -184,6 +184,19 @@ TEST_CASE("unexplained: a spawned worker copies pages of its libraries") {
   CHECK(HeadlineOf(run) ==
         "1 worker, which inherited nothing (spawn), copied 100.0 MiB, such as pages of loaded libraries: "
         "100 % writes other than reference counts.");
+  // Or of a checkpoint that it maps.
+  run.model.processes[1].copies_of_files = kCopies / 2;
+  const std::string wrote =
+      "1 worker, which inherited nothing (spawn), wrote to private mappings of files (numpy.memmap(mode=\"c\"), "
+      "torch.load(mmap=True), MAP_PRIVATE, or libraries as they are loaded): ";
+  CHECK(HeadlineOf(run) == wrote + "50.0 MiB of their pages became its own memory.");
+  Run at_line = Recorded({}, {{Cause::kData, kCopies}}, kLine);
+  at_line.model.processes[1].duty.start = StartMethod::kSpawn;
+  at_line.model.processes[1].copies_of_files = kCopies;
+  CHECK(HeadlineOf(at_line) ==
+        wrote + "100.0 MiB of their pages became its own memory; 100 % of it at app.py:7 in work.");
+  run.model.processes[1].copies_of_files = kCopies / 2 - 1;
+  CHECK(absl::StrContains(HeadlineOf(run), " copied 100.0 MiB, such as pages of loaded libraries"));
 }
 
 TEST_CASE("unexplained: copies that nobody saw may be anybody's") {
