@@ -202,7 +202,7 @@ bool WorkersKeepGrowing(const Facts& facts) {
 }
 
 Diagnosis NewMemoryGrowth(const Facts& facts) {
-  std::vector<Grower> growing = GrowingWorkers(facts);
+  const std::vector<Grower> growing = GrowingWorkers(facts);
   if (growing.empty()) return {};
   Diagnosis diagnosis = {.id = "new-memory-growth", .confidence = 0.85, .bytes = PartOfPeak(growing, facts.model)};
   const bool persistent = absl::c_any_of(growing, [](auto& one) { return one.process->persistent.value_or(true); });
@@ -214,8 +214,8 @@ Diagnosis NewMemoryGrowth(const Facts& facts) {
                    young ? ", unless they still load their data" : "",
                    "; not copy-on-write: they allocate new memory and keep it, ", SumText(growing, "worker"), " ",
                    RateOf(growing), TakeCulprit(growing, &diagnosis), LimitText(facts, &diagnosis), ".");
-  AddGrowers(std::move(growing), &diagnosis);
-  if (facts.native()) {
+  AddGrowers(growing, &diagnosis);
+  if (facts.native() || HaveNoPython(growing)) {
     diagnosis.advice = {
         "Look for what a worker keeps from task to task: an unbounded cache, a list that only grows. A heap profiler "
         "(heaptrack, jemalloc's) names the place. If nothing is kept, the allocator keeps what was freed: with "
@@ -374,18 +374,20 @@ Diagnosis TrainerGrowth(const Facts& facts) {
                    HumanBytes(SumOf(growers)), " of new memory ", RateOf(growers), ", and kept it",
                    TakeCulprit(growers, &diagnosis), LimitText(facts, &diagnosis), ".");
   AddGrowers(growers, &diagnosis);
+  const bool native = facts.native() || HaveNoPython(growers);
   diagnosis.advice = {absl::StrCat(
       "Look for what it keeps from step to step: ",
-      facts.dataloader() && (process.index > 0 || !facts.target_only_launches())
+      !native && facts.dataloader() && (process.index > 0 || !facts.target_only_launches())
           ? "a loss that holds its graph (use loss.item()), "
           : "",
       "outputs or metrics that are appended to a list, logs, an unbounded cache, a queue "
       "that is filled faster than it is emptied",
-      facts.framework == Framework::kPool       ? ", results of Pool.imap() that are fetched more slowly than they come"
+      native                                    ? ""
+      : facts.framework == Framework::kPool     ? ", results of Pool.imap() that are fetched more slowly than they come"
       : facts.framework == Framework::kExecutor ? ", the input of Executor.map(), which is taken all at once"
                                                 : "",
       ".")};
-  if (facts.native()) {
+  if (native) {
     diagnosis.advice.push_back("A heap profiler (heaptrack, jemalloc's) names the place.");
   } else {
     diagnosis.advice.push_back("memray --native or tracemalloc in that process names the line.");

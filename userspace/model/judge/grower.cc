@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
@@ -31,6 +32,13 @@ void AddGrowers(std::vector<Grower> growers, Diagnosis* diagnosis) {
   }
   if (growers.size() > kMostEvidence)
     diagnosis->evidence.push_back(absl::StrCat("and ", growers.size() - kMostEvidence, " more"));
+}
+
+bool HaveNoPython(const std::vector<Grower>& growers) {
+  return absl::c_all_of(growers, [](const Grower& grower) {
+    const ProcessModel& process = *grower.process;
+    return process.framework == Framework::kNative && process.python.empty() && process.python_problem.empty();
+  });
 }
 
 uint64_t SumOf(const std::vector<Grower>& growers) {

@@ -32,6 +32,9 @@ struct Grower {
 std::string TakeCulprit(const std::vector<Grower>& growers, Diagnosis* diagnosis);
 // Adds pids and evidence, the largest first.
 void AddGrowers(std::vector<Grower> growers, Diagnosis* diagnosis);
+// Whether none of them is Python, whatever else runs beside them: nothing of Python is advised then. One that was
+// looked at as it started may have been taken for a native program.
+bool HaveNoPython(const std::vector<Grower>& growers);
 uint64_t SumOf(const std::vector<Grower>& growers);
 uint64_t MostOf(const std::vector<Grower>& growers);
 // "93.0 MiB in 2 workers"

@@ -178,6 +178,27 @@ TEST_CASE("memory: what the allocator keeps looks like a leak, and the advice te
   CHECK(!absl::StrContains(TextOf(DiagnosesOf(run)[0]), "tracemalloc"));
 }
 
+TEST_CASE("memory: nothing of Python is advised to a program that has none, whatever runs beside it") {
+  const auto text = [](Run run, int grower) {
+    for (ProcessModel& process : run.model.processes) {
+      process.python = process.index == grower ? "" : "3.11.2";
+      process.framework = process.index == grower ? Framework::kNative : Framework::kPool;
+    }
+    const std::string native = TextOf(DiagnosesOf(run)[0]);
+    run.model.processes[grower].python = "3.11.2";  // it was looked at as it started
+    CHECK(absl::StrContains(TextOf(DiagnosesOf(run)[0]), "tracemalloc"));
+    return native;
+  };
+  const std::string trainer = text(Recorded({{}}, {.new_mib = Line(0, 800)}), 0);
+  CHECK(absl::StrContains(trainer, "A heap profiler (heaptrack, jemalloc's) names the place."));
+  const std::string worker = text(Recorded({{.new_mib = Line(0, 80)}, {}}), 1);
+  CHECK(absl::StrContains(worker, "A heap profiler (heaptrack, jemalloc's) names the place."));
+  for (const std::string& one : {trainer, worker}) {
+    for (const char* const python : {"tracemalloc", "memray", "Pool", "lru_cache"})
+      CHECK(!absl::StrContains(one, python));
+  }
+}
+
 TEST_CASE("memory: no leak") {
   CHECK(IdsOf(Recorded({{}})) == Ids{"clean"});
   CHECK(IdsOf(Recorded({{.new_mib = [](double t) { return t < 0.1 ? 500 * t : 50; }}})) == Ids{"clean"});
