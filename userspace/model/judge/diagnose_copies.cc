@@ -152,14 +152,20 @@ Diagnosis CowRefcount(const Facts& facts) {
   if (!facts.Matters({Cause::kRefcount})) return {};
   Diagnosis diagnosis = FromCauses(facts, {Cause::kRefcount}, "cow-refcount", "Reading Python objects");
   diagnosis.advice = {
-      "Keep what all workers read in a few large buffers instead of many objects: numpy arrays (not dtype=object), "
-      "Arrow tables, tensors, or all items pickled into one buffer.",
-      "Until then, use fewer workers: each can copy all of it.",
+      absl::StrCat(
+          "Keep what all ", facts.Copiers(),
+          " read in a few large buffers instead of many objects: numpy arrays (not dtype=object), Arrow tables, "
+          "tensors, or all items pickled into one buffer."),
       "Map such buffers from a file (numpy.memmap, Arrow), and all processes on the host that map it share one copy.",
       "gc.freeze() does not help here, and neither do the immortal objects of Python 3.12: ordinary str, int and dict "
       "objects still count references."};
   if (std::string advice = SpawnAdvice(facts); !advice.empty()) diagnosis.advice.push_back(std::move(advice));
-  if (facts.dataloader()) diagnosis.advice[1] += " With num_workers=0 nothing is copied: the trainer loads the data.";
+  if (!facts.pids_are_ranks) {  // how many ranks there are is not a setting of memory
+    diagnosis.advice.insert(
+        diagnosis.advice.begin() + 1,
+        absl::StrCat("Until then, use fewer workers: each can copy all of it.",
+                     facts.dataloader() ? " With num_workers=0 nothing is copied: the trainer loads the data." : ""));
+  }
   if (const auto& seen = facts.model.start_methods; seen && seen->look.object_array_items >= kLargeArray) {
     diagnosis.evidence.push_back(absl::StrCat(
         Printable(seen->look.object_array, 400), " is a numpy array of ", HumanCount(seen->look.object_array_items),
@@ -210,8 +216,8 @@ Saving SavedByFreezing(const Facts& facts) {
 Diagnosis CowGcHeader(const Facts& facts) {
   if (!facts.Matters({Cause::kGcHeader})) return {};
   Diagnosis diagnosis = FromCauses(facts, {Cause::kGcHeader}, "cow-gc-header",
-                                   "Python's cycle collector ran in the workers, wrote to the headers of inherited "
-                                   "objects, and");
+                                   absl::StrCat("Python's cycle collector ran in the ", facts.Copiers(),
+                                                ", wrote to the headers of inherited objects, and"));
   diagnosis.saves = SavedByFreezing(facts);
   const char* const where = facts.BeforeTheFork("in the parent before it forks the workers");
   if (HasOlderPython(facts.model, 7)) {  // it has no gc.freeze()
@@ -277,9 +283,9 @@ Diagnosis CopiedFromFiles(const Facts& facts, uint64_t copies) {
   Diagnosis diagnosis = FromCauses(facts, {Cause::kData, Cause::kKernel}, "cow-data", "",
                                    absl::StrCat("Writing to private mappings of files (", kPrivateMaps, ") copied ",
                                                 facts.Bytes(copies), " of their pages", facts.WorkersInSum()));
-  diagnosis.evidence.push_back(absl::StrCat(
-      HumanCount(copies), " pages of files became anonymous memory of the workers (RssAnon rose by them), where the ",
-      facts.Owner(), " has none: this was never its memory"));
+  diagnosis.evidence.push_back(absl::StrCat(HumanCount(copies), " pages of files became anonymous memory of the ",
+                                            facts.Copiers(), " (RssAnon rose by them), where the ", facts.Owner(),
+                                            " has none: this was never its memory"));
   diagnosis.advice = {
       "Each page that a worker writes to is its own from then on, and never reaches the file. Where no write is meant, "
       "map the file for reading (mode=\"r\"): then all processes share its pages, and the line that writes raises an error.",
@@ -307,7 +313,7 @@ std::string AllocatorBeside(const Facts& facts) {
 }
 
 std::string WritingOrAllocating(const Facts& facts, const std::string& allocator) {
-  const char* const writing = "Writing to memory that the workers inherited";
+  const std::string writing = absl::StrCat("Writing to memory that the ", facts.Copiers(), " inherited");
   if (allocator.empty()) return writing;
   return absl::StrCat(writing, ", or allocating what the ", facts.Owner(), " had freed (", allocator,
                       " does not tell which),");

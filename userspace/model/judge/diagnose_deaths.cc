@@ -178,7 +178,7 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const Facts& facts) 
   } else {
     advice.push_back(AdviceOnNewMemory(top_contributor, kill.top_contributor_bytes, facts));
   }
-  if (top_contributor.is_worker())
+  if (top_contributor.is_worker() && top_contributor.role != Role::kRank)
     advice.push_back(
         absl::StrCat("Use fewer workers: each can grow like this one.",
                      copied && framework == Framework::kDataLoader ? " num_workers=0 needs none of it." : ""));

@@ -97,7 +97,7 @@ uint64_t Facts::AtPeak(std::initializer_list<Cause> some) const { return PartOfC
 std::string Facts::Workers() const {
   const uint64_t started = findings.workers.processes, together = model.most_living_workers;
   if (const Slots slots = SlotsOf(model); slots.ranks > 0 && slots.most_of_rank > 0) return RanksText(slots, started);
-  return absl::StrCat(Plural(started, "worker"),
+  return absl::StrCat(Plural(started, all_are_ranks ? "rank" : "worker"),
                       together > 0 && together < started ? absl::StrCat(", ", together, " at a time") : "");
 }
 
@@ -106,7 +106,10 @@ std::string Facts::WorkersInSum() const {
   const uint64_t all = findings.workers.processes;
   const bool together = !in_turn || !pids_in_turn;
   const bool some = together && !pids.empty() && pids.size() < all && copies_of_pids >= kNearlyAll * copies;
-  if (some) return absl::StrCat(" in ", pids.size(), " of ", Plural(all, "worker"));
+  if (some)
+    return pids_are_ranks && !all_are_ranks
+               ? absl::StrCat(" in ", Plural(pids.size(), "rank"))
+               : absl::StrCat(" in ", pids.size(), " of ", Plural(all, all_are_ranks ? "rank" : "worker"));
   return absl::StrCat(in_turn ? ", summed over " : " in ", Workers());
 }
 
@@ -252,10 +255,12 @@ Facts FactsOf(const Run& run, const Findings& findings) {
       .model = run.model, .estimates = run.estimates, .findings = findings, .page_bytes = run.model.info.page_bytes};
   facts.has_ranks = HasRanks(run.model);
   facts.framework = findings.framework;
-  size_t served = 0;
+  size_t served = 0, ranks = 0, workers = 0, ranks_of_pids = 0;
   std::vector<int> left_out;
   absl::Duration last_start = -absl::InfiniteDuration(), first_end = absl::InfiniteDuration();  // of `pids`
   ForEachRow(run.model, [&](const ProcessModel& process) {
+    workers += process.is_worker();
+    ranks += process.is_worker() && process.role == Role::kRank;
     if (!HasInheritedMemory(process)) return;
     const uint64_t all = Sum(*process.causes), notable = NotableCopies(process, facts.page_bytes);
     if (HasForked(process) && notable == 0 && all * facts.page_bytes > NoiseOf(process, facts.page_bytes)) {
@@ -276,11 +281,14 @@ Facts FactsOf(const Run& run, const Findings& findings) {
     Add(causes, &facts.causes_of_pids);
     facts.copies_of_pids += copies;
     served += process.duty.start == StartMethod::kForkserver;
+    ranks_of_pids += process.role == Role::kRank;
     last_start = std::max(last_start, process.started);
     first_end = std::min(first_end, process.ended.value_or(absl::InfiniteDuration()));
   });
   if (!left_out.empty()) facts.without_forkers = TablesOf(run.model, {.workers_only = true, .without = left_out});
   facts.from_forkserver = 2 * served > facts.pids.size();
+  facts.pids_are_ranks = !facts.pids.empty() && ranks_of_pids == facts.pids.size();
+  facts.all_are_ranks = workers > 0 && ranks == workers;
   facts.pids_in_turn = last_start >= first_end;
   return facts;
 }

@@ -39,11 +39,13 @@ struct Facts {
   uint64_t copied_again = 0;
   std::optional<BlameTables> without_forkers;  // Findings::of_workers without those of which all is left out, if any
   CauseCounts causes = {};
-  std::vector<pid_t> pids;                 // of workers that copied more than noise
-  CauseCounts causes_of_pids = {};         // of the copies that these made
-  uint64_t copies_of_pids = 0;             // their number
-  bool pids_in_turn = false;               // some of these ended before others started
-  bool has_ranks = false;                  // a launcher started trainers
+  std::vector<pid_t> pids;          // of workers that copied more than noise
+  CauseCounts causes_of_pids = {};  // of the copies that these made
+  uint64_t copies_of_pids = 0;      // their number
+  bool pids_in_turn = false;        // some of these ended before others started
+  bool has_ranks = false;           // a launcher started trainers
+  // Of `pids`, and of all workers: all are ranks that were forked, and so have their launcher's memory.
+  bool pids_are_ranks = false, all_are_ranks = false;
   bool from_forkserver = false;            // most of `pids` were forked by a forkserver, and have its memory
   Framework framework = Framework::kFork;  // FrameworkOf()
 
@@ -68,7 +70,11 @@ struct Facts {
     return target_only_launches() ? "launcher" : dataloader() || has_ranks ? "trainer" : "parent";
   }
   // Whose memory the workers inherited.
-  const char* Owner() const { return from_forkserver ? "forkserver" : has_ranks ? "trainer" : Target(); }
+  const char* Owner() const {
+    return from_forkserver ? "forkserver" : pids_are_ranks || !has_ranks ? Target() : "trainer";
+  }
+  // Who copied it.
+  const char* Copiers() const { return pids_are_ranks ? "ranks" : "workers"; }
   // Where code runs in that process before it forks: `here`, unless it is a forkserver, which runs only what it
   // preloads.
   const char* BeforeTheFork(const char* here) const {

@@ -193,7 +193,8 @@ void AddFewerWorkers(const Facts& facts, Remedies* out) {
   double least = HUGE_VAL, most = 0, sum = 0;
   for (const auto& [index, fresh] : peak.fresh_bytes) {
     const ProcessModel* process = facts.model.Find(index);
-    if (process == nullptr || !process->peak_private_bytes) return;
+    // How many ranks there are is not a setting of memory.
+    if (process == nullptr || !process->peak_private_bytes || process->role == Role::kRank) return;
     const double own = *process->peak_private_bytes;
     least = std::min(least, own);
     most = std::max(most, own);

@@ -254,6 +254,29 @@ TEST_CASE("cow-data: copies of GUP are told apart from writes") {
   CHECK(absl::StartsWith(HeadlineOf(run), "Writing to memory that the workers inherited"));
 }
 
+TEST_CASE("copies: ranks that a notebook forked have their launcher's memory, and are not called workers") {
+  Run run = Recorded({}, {{Cause::kRefcount, kCopies}});
+  run.model.frames = {{"/usr/lib/python3.11/multiprocessing/process.py", "BaseProcess._bootstrap", 314}};
+  CHECK(absl::StrContains(TextOf(DiagnosesOf(run)[0]), "What the spawn start method would send"));
+  ProcessModel& rank = run.model.processes[1];
+  rank.role = Role::kRank;
+  rank.space = 0;
+  CHECK(HeadlineOf(run) == "Reading Python objects duplicated 100.0 MiB of the launcher's memory in 1 rank.");
+  const Diagnosis found = DiagnosesOf(run)[0];
+  CHECK(absl::StartsWith(found.advice[0], "Keep what all ranks read"));
+  for (const char* words : {"worker", "spawn"}) CHECK(!absl::StrContains(TextOf(found), words));
+  rank.causes = CauseCounts{};
+  rank.causes->at(static_cast<int>(Cause::kData)) = kCopies;
+  CHECK(absl::StartsWith(HeadlineOf(run), "Writing to memory that the ranks inherited duplicated 100.0 MiB of the "));
+  // A worker of another process copied, too.
+  Append({.t = absl::Seconds(1),
+          .events = {Started(2, 0, "python3 app.py")},
+          .processes = {RowByCause(2, {{Cause::kData, kCopies}})}},
+         &run);
+  run.model.processes[1].role = Role::kRank;
+  CHECK(absl::StrContains(HeadlineOf(run), "Writing to memory that the workers inherited"));
+}
+
 TEST_CASE("cow-data: jemalloc does not tell what it has free") {
   Run run = Recorded({}, {{Cause::kData, kCopies}}, kLine);
   CHECK(absl::StartsWith(HeadlineOf(run), "Writing to memory that the workers inherited duplicated 100.0 MiB"));
