@@ -95,8 +95,11 @@ std::string AdviceOnNewMemory(const ProcessModel& process, uint64_t bytes, const
     return pickled.at_start >= pickled.received
                ? "Most of the growth is new memory that was pickled to the worker as it was started: send it a path "
                  "instead, and map the file (numpy.memmap, Arrow)."
-               : "Most of the growth is new memory, arguments that were pickled and sent to the worker: send an index "
-                 "or a path instead.";
+           : ReceivesTasks(process)
+               ? "Most of the growth is new memory, arguments that were pickled and sent to the worker: send an index "
+                 "or a path instead."
+               : "Most of the growth is new memory, what the worker received through a queue or pipe: bound what it "
+                 "keeps of it, or send an index or a path instead.";
   }
   const char* const more = facts.dataloader() ? ", or reduce the batch size and prefetch_factor." : ".";
   if (KeepsGrowing(process, facts))

@@ -234,19 +234,25 @@ bool WorkersInherit(const Facts& facts) {
   });
 }
 
+bool ReceivesTasks(const ProcessModel& process) {
+  const std::optional<Framework> framework = process.framework;
+  return process.role == Role::kPool || framework == Framework::kPool || framework == Framework::kExecutor ||
+         framework == Framework::kJoblib || framework == Framework::kCelery;
+}
+
 namespace {
 
 // How to take items from memory that all workers share.
-std::string SharedItemsAdvice(const Facts& facts) {
-  constexpr absl::string_view kInstead =
-      "Send an index, a range or a path instead of the data, and let the workers take the item from ";
+std::string SharedItemsAdvice(const Facts& facts, absl::string_view send) {
+  const std::string instead =
+      absl::StrCat(send, " an index, a range or a path instead of the data, and let the workers take the item from ");
   if (!WorkersInherit(facts)) {
     return absl::StrCat(
-        kInstead, "a mapped file (numpy.memmap, Arrow, joblib.load with mmap_mode='r'): they inherit no globals.");
+        instead, "a mapped file (numpy.memmap, Arrow, joblib.load with mmap_mode='r'): they inherit no globals.");
   }
   const bool pool = facts.framework == Framework::kPool || facts.framework == Framework::kExecutor;
   return absl::StrCat(
-      kInstead, "one buffer that they inherited (a global that is set ",
+      instead, "one buffer that they inherited (a global that is set ",
       pool                                    ? "before the pool is made"
       : facts.framework == Framework::kCelery ? "at import, or in a handler of Celery's worker_init"
                                               : "before the workers are forked",
@@ -277,6 +283,18 @@ std::string OnceAdvice(const Facts& facts) {
   }
 }
 
+// The words for what processes received that need not have been tasks: a replay buffer, a writer of images.
+void TellReceived(const Facts& facts, size_t growers, absl::string_view each, Diagnosis* diagnosis) {
+  diagnosis->summary = absl::StrCat("What ", Plural(growers, "worker"), " received through ",
+                                    growers == 1 ? "a queue or pipe" : "queues or pipes", " took about ",
+                                    HumanBytes(diagnosis->bytes), growers == 1 ? " in it" : " in them", " at the peak",
+                                    growers == 1 ? "" : absl::StrCat(", ", each), ". This is not copy-on-write.");
+  diagnosis->advice = {
+      "Bound what is kept of it (a replay buffer, results that are gathered, a queue of writes), in bytes rather than "
+      "items, or keep it in a file.",
+      SharedItemsAdvice(facts, "If it is data that was there before the workers started, send")};
+}
+
 }  // namespace
 
 Diagnosis PickledArguments(const Facts& facts) {
@@ -284,6 +302,7 @@ Diagnosis PickledArguments(const Facts& facts) {
   const bool started = PickledWorkersOf(facts).seen.empty();
   std::vector<Grower> growers;
   bool much = false;
+  uint64_t of_tasks = 0;
   for (const auto& [index, fresh] : facts.model.workers_peak.fresh_bytes) {
     const ProcessModel* process = facts.model.Find(index);
     if (process == nullptr) continue;
@@ -291,26 +310,35 @@ Diagnosis PickledArguments(const Facts& facts) {
     const uint64_t bytes = pickled.received + (started && !pickled.or_imported ? pickled.at_start : 0);
     much |= pickled.received > kNoiseBytes;
     if (bytes == 0) continue;
+    const bool has_tasks = ReceivesTasks(*process);
+    of_tasks += has_tasks ? bytes : 0;
     growers.push_back(
         {process, bytes, 0,
          absl::StrCat(HumanBytes(bytes), " of its ", HumanBytes(fresh), " of new memory touched first while it ",
-                      bytes > pickled.received ? "was started, or " : "", "read tasks from its queue; ",
+                      bytes > pickled.received ? "was started, or " : "",
+                      has_tasks ? "read tasks from its queue; " : "read from a queue or pipe; ",
                       facts.Bytes(process->counts.copies.value_or(0)), " copied")});
   }
   if (!much) return {};
   const uint64_t sum = SumOf(growers), most = MostOf(growers), mean = sum / growers.size();
   Diagnosis diagnosis = {.id = "pickled-arguments", .confidence = 0.9, .bytes = sum};
-  diagnosis.summary = absl::StrCat("Arguments that were pickled and sent to ", Plural(growers.size(), "worker"),
-                                   " took about ", HumanBytes(sum), " in them at the peak, ",
-                                   most > mean + mean / 4 ? absl::StrCat("at most ", HumanBytes(most), " in one")
-                                                          : absl::StrCat(HumanBytes(mean), " each"),
-                                   ". This is not copy-on-write.");
+  const bool tasks = 2 * of_tasks >= sum;
+  const std::string each = most > mean + mean / 4 ? absl::StrCat("at most ", HumanBytes(most), " in one")
+                                                  : absl::StrCat(HumanBytes(mean), " each");
   if (const uint64_t copies = CopiedByPickling(facts); copies > 0)
     diagnosis.evidence.push_back(absl::StrCat("in addition, the ", facts.Target(), " itself copied ",
-                                              facts.Bytes(copies),
-                                              " of what it shares with them while it pickled the arguments"));
+                                              facts.Bytes(copies), " of what it shares with them while it pickled ",
+                                              tasks ? "the arguments" : "what it sent"));
+  const size_t receivers = growers.size();
   AddGrowers(std::move(growers), &diagnosis);
-  diagnosis.advice = {SharedItemsAdvice(facts)};
+  if (!tasks) {
+    TellReceived(facts, receivers, each, &diagnosis);
+    return diagnosis;
+  }
+  diagnosis.summary =
+      absl::StrCat("Arguments that were pickled and sent to ", Plural(receivers, "worker"), " took about ",
+                   HumanBytes(sum), " in them at the peak, ", each, ". This is not copy-on-write.");
+  diagnosis.advice = {SharedItemsAdvice(facts, "Send")};
   if (std::string once = OnceAdvice(facts); !once.empty()) diagnosis.advice.push_back(std::move(once));
   if (facts.framework != Framework::kCelery) {  // it sends a task by its name
     diagnosis.advice.push_back(

@@ -153,7 +153,9 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
                        : freezes                          ? !HasOlderPython(facts.model, 7)
                        : diagnosis.id == "cow-data"       ? ProgramWrites(facts)
                        : diagnosis.id == "torch-refcount" ? ReadsTensors(facts)
-                                                          : true;
+                       // It sends tasks to a pool; what a process is there to keep it saves nothing of.
+                       : diagnosis.id == "pickled-arguments" ? diagnosis.saves.has_value()
+                                                             : true;
     if (helps) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework, WorkersInherit(facts));
   }
   if (!found.empty()) TellTogether(&found);

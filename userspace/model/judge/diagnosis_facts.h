@@ -218,6 +218,9 @@ Diagnosis TrainerGrowth(const Facts& facts);
 // diagnose_pickled.cc
 Diagnosis PrivateBySpawn(const Facts& facts);
 Diagnosis PickledArguments(const Facts& facts);
+// Whether what this process receives are the arguments of tasks, as far as is known: a process of any other kind may be
+// there to keep what it receives.
+bool ReceivesTasks(const ProcessModel& process);
 // Whether some of the workers at the peak were forked from the program itself, and so have its globals.
 bool WorkersInherit(const Facts& facts);
 Diagnosis BeforeAttach(const Facts& facts);

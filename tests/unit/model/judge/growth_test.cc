@@ -158,6 +158,7 @@ TEST_CASE("diagnosis: arguments are one figure, also of workers that got little"
          &run);
   run.model.workers_peak = {.bytes = 33 << 20, .fresh_bytes = {{1, 22 << 20}, {2, 11 << 20}}};
   for (ProcessModel& process : run.model.processes) process.counts.copies = 0;
+  for (const int index : {1, 2}) run.model.processes[index].framework = Framework::kPool;
   REQUIRE(IdsOf(run) == Ids{"pickled-arguments"});
   const Findings findings = Judge(run);
   CHECK(findings.peak.pickled == 31 << 20);
@@ -169,6 +170,38 @@ TEST_CASE("diagnosis: arguments are one figure, also of workers that got little"
   // Near miss: none of them got more than noise.
   run.model.workers_peak.fresh_bytes = {{1, 16 << 20}, {2, 11 << 20}};
   CHECK(IdsOf(run) == Ids{"clean"});
+}
+
+TEST_CASE("diagnosis: what a process receives need not be arguments: it may be there to keep it") {
+  Run run = Grown({{kGet, kBootstrap}, {kWork, kBootstrap}}, {80 * kMiB, 2 * kMiB});
+  run.model.workers_peak = {.bytes = 82 << 20, .fresh_bytes = {{1, 82 << 20}}};
+  for (ProcessModel& process : run.model.processes) process.counts.copies = 0;
+  REQUIRE(IdsOf(run) == Ids{"pickled-arguments"});
+  CHECK(HeadlineOf(run) ==
+        "What 1 worker received through a queue or pipe took about 80.0 MiB in it at the peak. This is not "
+        "copy-on-write.");
+  const Diagnosis found = DiagnosesOf(run)[0];
+  CHECK(found.bytes == 80 << 20);
+  CHECK(!found.saves);
+  CHECK(found.sketch.empty());
+  REQUIRE(found.advice.size() == 2);
+  CHECK(absl::StartsWith(found.advice[0], "Bound what is kept of it"));
+  CHECK(absl::StrContains(found.advice[1], "send an index"));
+  for (const char* words : {"rguments", "task"}) CHECK(!absl::StrContains(TextOf(found), words));
+  // A worker of a pool gets arguments; a pool beside it that got less does not make the rest arguments.
+  run.model.processes[1].role = Role::kPool;
+  CHECK(absl::StartsWith(HeadlineOf(run), "Arguments that were pickled and sent to 1 worker"));
+  CHECK(DiagnosesOf(run)[0].saves);
+  run.model.processes[1].role = Role::kWorker;
+  ProcessSample pool = {.index = 2};
+  pool.counts.zero_fill_pages = 11 * kMiB;
+  pool.counts.zero_upgrades = 0;
+  Append({.t = absl::Seconds(1), .events = {Started(2, 0)}, .processes = {pool}, .growth = {{2, 0, 11 * kMiB, 1}}},
+         &run);
+  run.model.workers_peak = {.bytes = 93 << 20, .fresh_bytes = {{1, 82 << 20}, {2, 11 << 20}}};
+  run.model.processes[2].framework = Framework::kPool;
+  run.model.processes[2].counts.copies = 0;
+  CHECK(absl::StrContains(HeadlineOf(run), "What 2 workers received through queues or pipes took about 91.0 MiB in "));
 }
 
 TEST_CASE("diagnosis: what spawned workers unpickled at their start is what another way would save") {
@@ -202,6 +235,7 @@ TEST_CASE("diagnosis: arguments that were pickled to workers") {
   Run run = Grown({{kGet, kBootstrap}, {kWork, kBootstrap}}, {80 * kMiB, 2 * kMiB});
   run.model.workers_peak = {.bytes = 82 << 20, .fresh_bytes = {{1, 82 << 20}}};
   for (ProcessModel& process : run.model.processes) process.counts.copies = 0;
+  run.model.processes[1].framework = Framework::kPool;
   REQUIRE(IdsOf(run) == Ids{"pickled-arguments"});
   CHECK(absl::StrContains(HeadlineOf(run), "sent to 1 worker took about 80.0 MiB in them at the peak"));
   const Findings findings = Judge(run);
