@@ -12,15 +12,16 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "model/facts/roles.h"
 #include "model/format.h"
 #include "posix/invoking_user.h"
 
 namespace cowprof {
 namespace {
 
-constexpr size_t kMostThreads = 4;       // others work on this host, too
-constexpr size_t kMostRanks = 1024;      // of one host's recording; each is a run of its own while it is read
-constexpr size_t kMostOfMessage = 5000;  // a path has up to 4095 bytes
+constexpr size_t kMostThreads = 4;         // others work on this host, too
+constexpr size_t kMostRowsOfRanks = 1024;  // each is a run of its own while it is read
+constexpr size_t kMostOfMessage = 5000;    // a path has up to 4095 bytes
 
 // All zero: not known.
 struct stat StatOf(const std::string& path) {
@@ -174,15 +175,17 @@ absl::Status ReadRecording(const std::string& path, const OnSample& on_sample, W
   return absl::OkStatus();
 }
 
+bool TellsRanksApart(const WholeRecording& recording) {
+  const RunModel& model = recording.run.model;
+  return HasRanks(model) && recording.apart.Of(model).size() <= kMostRowsOfRanks;
+}
+
 absl::StatusOr<std::vector<FleetRow>> RowsOf(const WholeRecording& recording, const Findings& findings) {
-  const std::vector<RanksApart::Rank> ranks = recording.apart.Of(recording.run.model);
+  std::vector<RanksApart::Rank> ranks = recording.apart.Of(recording.run.model);
+  if (ranks.size() > kMostRowsOfRanks) ranks.clear();
   if (!ranks.empty() && !S_ISREG(StatOf(recording.path).st_mode))
     return absl::InvalidArgumentError(
         absl::StrCat("read ", recording.path, ": a recording with ranks is read twice; give a file instead of a pipe"));
-  if (ranks.size() > kMostRanks)
-    return absl::FailedPreconditionError(absl::StrCat(
-        "read ", recording.path, ": it has ", HumanCount(ranks.size()), " ranks, more than the ",
-        HumanCount(kMostRanks), " that are told apart in one recording; record each launcher of ranks by itself"));
   if (!ranks.empty()) return ReadRanks(recording.path, ranks, recording.note);
   std::vector<FleetRow> rows = {RowOf(recording.path, recording.run, findings, recording.complete)};
   rows[0].memory = recording.memory;

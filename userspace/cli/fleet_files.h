@@ -26,7 +26,10 @@ struct WholeRecording {
 using OnSample = std::function<void(const Sample&, const std::vector<Alert>&, const Run&)>;
 // `on_sample` is called after each sample was added; may be empty. The status is that of ReadTimeline().
 absl::Status ReadRecording(const std::string& path, const OnSample& on_sample, WholeRecording* recording);
-// A row for each rank; reads the recording again if it has several. `findings`: of the whole.
+// Whether its ranks get a row each: it has some, and not one for each of thousands of jobs that it ran one by one.
+bool TellsRanksApart(const WholeRecording& recording);
+// A row for each rank, or one for all if they are not told apart; reads the recording again if it has several.
+// `findings`: of the whole.
 absl::StatusOr<std::vector<FleetRow>> RowsOf(const WholeRecording& recording, const Findings& findings);
 
 struct FleetFiles {

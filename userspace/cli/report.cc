@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "cli/commands.h"
 #include "cli/fleet_files.h"
-#include "model/facts/roles.h"
 #include "sink/report/fleet_report.h"
 #include "sink/terminal/print_report.h"
 #include "timeline/json_fields.h"
@@ -37,7 +36,7 @@ int Report(const Options& options) {
   const RunModel& model = recording.run.model;
   Findings findings = Judge(recording.run);
   Fleet ranks;
-  if (HasRanks(model)) {
+  if (TellsRanksApart(recording)) {
     absl::StatusOr<std::vector<FleetRow>> rows = RowsOf(recording, findings);
     if (!rows.ok()) return Fail(kUsage, rows.status().message());
     ranks = FleetOf(*std::move(rows));

@@ -12,7 +12,6 @@
 #include "absl/strings/strip.h"
 #include "cli/commands.h"
 #include "cli/fleet_files.h"
-#include "model/facts/roles.h"
 #include "posix/output_file.h"
 #include "sink/compare/diff.h"
 #include "sink/page/fleet_page.h"
@@ -50,7 +49,7 @@ absl::StatusOr<OnePage> PageOf(const std::string& path, std::vector<RunFigures>*
     comparisons = ComparisonsJson(*diff);
   }
   if (!recording.complete) TellThatItHasNoEnd(model, &findings);
-  const Fleet ranks = HasRanks(model) ? FleetOf(*rows) : Fleet();
+  const Fleet ranks = TellsRanksApart(recording) ? FleetOf(*rows) : Fleet();
   const RecordingState state = {.complete = recording.complete,
                                 .ranks = ranks.rows.empty() ? nullptr : &ranks,
                                 .comparisons = diff == nullptr ? nullptr : &comparisons};

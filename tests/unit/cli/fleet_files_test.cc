@@ -64,4 +64,30 @@ TEST_CASE("in a folder only regular files are read: a FIFO would be waited for")
   CHECK(absl::StrContains(notes_and_problem(), "gone.json: No such file"));
 }
 
+// A program may start a trainer for each of thousands of jobs: each would be read as a run of its own.
+TEST_CASE("ranks get a row each, unless there are thousands") {
+  for (const size_t ranks : {3, 2000}) {
+    FixtureTree tree;
+    const std::string path = tree.root() + "/t.json";
+    Sample sample;
+    for (int index = 0; index <= static_cast<int>(ranks); ++index) {
+      const Origin origin = index == 0 ? Origin::kTarget : Origin::kForked;
+      sample.events.push_back(
+          {.index = index,
+           .what = ProcessStarted{.id = {100 + index, 1}, .parent = index - 1 < 0 ? -1 : 0, .origin = origin}});
+      if (index > 0) sample.events.push_back({.index = index, .what = DutyFound{.duty = Duty::kTrainer}});
+    }
+    auto file = TimelineFile::Create(path, RandomRecording(28).Info());
+    REQUIRE(file.ok());
+    REQUIRE((*file)->Write(sample, {}).ok());
+    REQUIRE((*file)->Finish(absl::Seconds(9), "target ended").ok());
+    WholeRecording whole;
+    REQUIRE(ReadRecording(path, {}, &whole).ok());
+    const auto rows = RowsOf(whole, Judge(whole.run));
+    REQUIRE(rows.ok());
+    CHECK(rows->size() == (ranks > 1000 ? 1 : ranks));
+    CHECK(TellsRanksApart(whole) == (ranks < 1000));
+  }
+}
+
 }  // namespace cowprof
