@@ -1,33 +1,27 @@
-// Counts of pages by the number of their region. Neighbours in memory mostly have neighbouring numbers, and a replay
-// asks for a million of these counts: a node has those of several regions.
+// Counts of pages by the number of their region.
 #ifndef COWPROF_MODEL_FACTS_PAGES_BY_REGION_H_
 #define COWPROF_MODEL_FACTS_PAGES_BY_REGION_H_
 
-#include <array>
 #include <cstdint>
-#include <map>
+
+#include "absl/container/flat_hash_map.h"
 
 namespace cowprof {
 
 class PagesByRegion {
  public:
-  // `region`: at least 0. 0 pages, if nothing was counted yet. The reference stays valid.
-  uint64_t& operator[](int region) { return counts_[region / kTogether][region % kTogether]; }
+  // 0 pages, if nothing was counted yet. The reference is valid until another region is asked for.
+  uint64_t& operator[](int region) { return counts_[region]; }
   // Whether no region was asked for.
   bool empty() const { return counts_.empty(); }
-  // Calls `use` with each region that has pages, and their count, in order of regions.
+  // Calls `use` with each region that was asked for, and its count, in no order.
   template <typename Use>
   void ForEach(const Use& use) const {
-    for (const auto& [block, counts] : counts_) {
-      for (int i = 0; i < kTogether; ++i) {
-        if (counts[i] > 0) use(block * kTogether + i, counts[i]);
-      }
-    }
+    for (const auto& [region, pages] : counts_) use(region, pages);
   }
 
  private:
-  static constexpr int kTogether = 16;
-  std::map<int, std::array<uint64_t, kTogether>> counts_;
+  absl::flat_hash_map<int, uint64_t> counts_;  // a replay asks for a million of them
 };
 
 }  // namespace cowprof

@@ -84,7 +84,7 @@ class RunAppender {
   }
 
   const RunModel& model_;
-  std::map<std::pair<int, uint64_t>, int>::const_iterator next_;
+  absl::btree_map<std::pair<int, uint64_t>, int>::const_iterator next_;
   struct {
     const ProcessModel* process = nullptr;
     int region = 0;

@@ -261,8 +261,8 @@ struct RunModel {
   std::vector<CopySite> copy_sites;
   std::vector<GrowthSite> growth_sites;
   std::vector<NumberedRegion> regions;
-  std::map<int, RegionHeads> heads;                          // by region, the latest
-  std::map<std::pair<int, uint64_t>, int> regions_by_start;  // address space and start -> number; the latest
+  std::map<int, RegionHeads> heads;                                 // by region, the latest
+  absl::btree_map<std::pair<int, uint64_t>, int> regions_by_start;  // address space and start -> number; the latest
   CauseEvidence cause_evidence;
   std::optional<ShmSample> shm;          // the latest
   std::optional<ShmSample> shm_whole;    // the latest of all processes of the host: only it can tell what has no owner
