@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "model/estimate/zone_estimate.h"
 
 namespace cowprof {
@@ -159,15 +158,30 @@ const std::optional<PoolEstimate>& WorkingSetEstimator::estimate() const {
   return estimate_;
 }
 
-std::optional<PoolEstimate> WorkingSetEstimator::Estimate(int record) const {
-  absl::flat_hash_map<int, double> pages_of;  // by worker
-  double most = 0;
-  for (const auto& [key, chunk] : chunks_) most = std::max(most, pages_of[key.second] += std::popcount(chunk.bits));
+// Those that idle. Each chunk is mostly of the worker that follows the one of the chunk before.
+absl::flat_hash_set<int> WorkingSetEstimator::IdleWorkers() const {
+  std::vector<std::pair<int, uint64_t>> pages_of;  // by worker
+  for (const int worker : workers_) pages_of.emplace_back(worker, 0);
+  std::sort(pages_of.begin(), pages_of.end());
+  size_t last = 0;
+  for (const auto& [key, chunk] : chunks_) {
+    if (pages_of[last].first != key.second && ++last == pages_of.size()) last = 0;
+    if (pages_of[last].first != key.second)
+      last = std::lower_bound(pages_of.begin(), pages_of.end(), std::pair(key.second, uint64_t{0})) - pages_of.begin();
+    pages_of[last].second += std::popcount(chunk.bits);
+  }
+  uint64_t most = 0;
+  for (const auto& [worker, pages] : pages_of) most = std::max(most, pages);
   absl::flat_hash_set<int> idle;
   for (const auto& [worker, pages] : pages_of) {
     if (pages < kIdle * most) idle.insert(worker);
   }
-  const int workers = static_cast<int>(pages_of.size() - idle.size());
+  return idle;
+}
+
+std::optional<PoolEstimate> WorkingSetEstimator::Estimate(int record) const {
+  const absl::flat_hash_set<int> idle = IdleWorkers();
+  const int workers = static_cast<int>(workers_.size() - idle.size());
   std::vector<uint64_t> bits;  // of the rows, one after another
   bits.reserve(chunks_.size());
   std::vector<CopiedChunk> rows;

@@ -54,6 +54,7 @@ class WorkingSetEstimator {
   void Shrink();
   void SortPending();
   void Insert(std::vector<KeptChunk> fresh);
+  absl::flat_hash_set<int> IdleWorkers() const;
   std::optional<PoolEstimate> Estimate(int record) const;
 
   std::vector<KeptChunk> chunks_;      // sorted by key
