@@ -29,12 +29,13 @@ struct OnePage {
 // it; null: this is not the second of two.
 absl::StatusOr<OnePage> PageOf(const std::string& path, std::vector<RunFigures>* figures, Diff* diff) {
   WholeRecording recording;
-  PageBuilder builder;
+  PageBuilder builder(/*beside=*/true);
   absl::Status status = ReadRecording(
       path,
       [&](const Sample& sample, const std::vector<Alert>& raised, const Run& run) { builder.Add(sample, raised, run); },
       &recording);
   if (!status.ok()) return status;
+  builder.End();
   const RunModel& model = recording.run.model;
   Findings findings = Judge(recording.run);
   absl::StatusOr<std::vector<FleetRow>> rows = RowsOf(recording, findings);

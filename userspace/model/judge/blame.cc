@@ -42,24 +42,17 @@ std::vector<BlameRow> GroupBy(const RunModel& model, const Blame& blame, const K
   return rows;
 }
 
-// What CopiesByCopySite() returns. `Number` holds each copy site's copies, multiplied by those of the process.
+// `Number` holds each copy site's copies, multiplied by `counted`.
 template <typename Number>
-std::vector<CopySiteShare> SharesOf(const ProcessModel& process, Number stood_for) {
-  const uint64_t counted = process.counts.copies.value_or(0);
-  std::vector<CopySiteShare> shares;
+void Scale(uint64_t counted, Number stood_for, absl::Span<CopySiteShare> sites) {
   std::vector<std::pair<Number, size_t>> remainders;
-  shares.reserve(process.copy_sites.size());
-  if (stood_for == counted) {
-    for (const auto& [copy_site, count] : process.copy_sites) shares.push_back({copy_site, count.copies});
-    return shares;
-  }
-  remainders.reserve(process.copy_sites.size());
+  remainders.reserve(sites.size());
   uint64_t rest = counted;
-  for (const auto& [copy_site, count] : process.copy_sites) {
-    const Number part = Number{count.copies} * counted, whole = part / stood_for;
-    remainders.emplace_back(part - whole * stood_for, shares.size());
-    shares.push_back({copy_site, static_cast<uint64_t>(whole)});
-    rest -= shares.back().copies;
+  for (CopySiteShare& site : sites) {
+    const Number part = Number{site.copies} * counted, whole = part / stood_for;
+    remainders.emplace_back(part - whole * stood_for, remainders.size());
+    site.copies = static_cast<uint64_t>(whole);
+    rest -= site.copies;
   }
   // The largest remainders first; of equal ones, those of the first copy sites.
   const auto before = [](const auto& a, const auto& b) {
@@ -67,8 +60,7 @@ std::vector<CopySiteShare> SharesOf(const ProcessModel& process, Number stood_fo
   };
   const auto end = remainders.begin() + rest;
   if (end != remainders.end()) std::nth_element(remainders.begin(), end, remainders.end(), before);
-  for (auto one = remainders.begin(); one != end; ++one) ++shares[one->second].copies;
-  return shares;
+  for (auto one = remainders.begin(); one != end; ++one) ++sites[one->second].copies;
 }
 
 }  // namespace
@@ -79,17 +71,30 @@ double Blame::Uncertainty(double share) const {
   return 1.96 * std::sqrt(p * (1 - p) / effective_samples);
 }
 
-std::vector<CopySiteShare> CopiesByCopySite(const ProcessModel& process) {
-  const uint64_t counted = process.counts.copies.value_or(0);
+bool ScaleToCounted(uint64_t counted, absl::Span<CopySiteShare> sites) {
   absl::uint128 stood_for = 0;
   uint64_t most = 0;
-  for (const auto& [copy_site, count] : process.copy_sites) {
-    stood_for += count.copies;
-    most = std::max(most, count.copies);
+  for (const CopySiteShare& site : sites) {
+    stood_for += site.copies;
+    most = std::max(most, site.copies);
   }
-  if (stood_for == 0) return {};
+  if (stood_for == counted) return stood_for != 0;
+  if (stood_for == 0) return false;
   const bool fits = absl::Uint128High64(stood_for) == 0 && absl::Uint128High64(absl::uint128(most) * counted) == 0;
-  return fits ? SharesOf<uint64_t>(process, absl::Uint128Low64(stood_for)) : SharesOf(process, stood_for);
+  if (fits) {
+    Scale<uint64_t>(counted, absl::Uint128Low64(stood_for), sites);
+  } else {
+    Scale(counted, stood_for, sites);
+  }
+  return true;
+}
+
+std::vector<CopySiteShare> CopiesByCopySite(const ProcessModel& process) {
+  std::vector<CopySiteShare> shares;
+  shares.reserve(process.copy_sites.size());
+  for (const auto& [copy_site, count] : process.copy_sites) shares.push_back({copy_site, count.copies});
+  if (!ScaleToCounted(process.counts.copies.value_or(0), absl::MakeSpan(shares))) shares.clear();
+  return shares;
 }
 
 Blame BlameOf(const RunModel& model, const Scope& scope) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "model/facts/run_model.h"
 
 namespace cowprof {
@@ -29,6 +30,9 @@ struct CopySiteShare {
 // Of one process, in the order of copy sites: whole copies that sum to what was counted (largest remainders). All
 // tables of the report and the page are sums of these. Empty if no copy site is known.
 std::vector<CopySiteShare> CopiesByCopySite(const ProcessModel& process);
+// The same, in place, of a process that has copied `counted` pages: `sites` has how many each site's samples stand for.
+// False: none is known.
+bool ScaleToCounted(uint64_t counted, absl::Span<CopySiteShare> sites);
 
 struct Blame {
   uint64_t copies = 0;  // all of the scope, exact

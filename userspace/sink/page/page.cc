@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@
 namespace cowprof {
 namespace {
 
+constexpr uint64_t kMostRows = 16 << 20;
 constexpr absl::string_view kPlaceholder = "__COWPROF_DATA__";
 
 Json RunJson(const RunInfo& info, const RecordingState& state) {
@@ -32,6 +34,9 @@ Json RunJson(const RunInfo& info, const RecordingState& state) {
 
 }  // namespace
 
+PageBuilder::PageBuilder(std::unique_ptr<SideThread> side)
+    : series_(kMostRows, side.get()), blame_(side.get()), side_(std::move(side)) {}
+
 void PageBuilder::Add(const Sample& sample, const std::vector<Alert>& raised, const Run& run) {
   series_.Add(sample, run);
   events_.Add(sample, raised, run.model);
@@ -40,6 +45,11 @@ void PageBuilder::Add(const Sample& sample, const std::vector<Alert>& raised, co
 }
 
 PageData PageBuilder::Data(const RunModel& model, const Findings& findings, const RecordingState& state) const {
+  return Assemble(model, findings, state, map_.Encode());
+}
+
+PageData PageBuilder::Assemble(const RunModel& model, const Findings& findings, const RecordingState& state,
+                               PageMap::Encoded map) const {
   Json page = {{"schema", "cowprof.page/2"},
                {"report", ReportJson(model, findings, state.complete)},
                {"verdict", findings.verdict},
@@ -51,16 +61,30 @@ PageData PageBuilder::Data(const RunModel& model, const Findings& findings, cons
   series_.Write(model, findings.forecast_told, &data.columns, &page);
   events_.Write(model, findings, &page);
   blame_.Write(model, &data.columns, &page);
-  map_.Write(model, &data.columns, &page);
+  PageMap::Write(model, std::move(map), &data.columns, &page);
   data.json = absl::StrCat(Dump(page), "\n");
   return data;
 }
 
-PageData PageBuilder::LastData(const RunModel& model, const Findings& findings, const RecordingState& state) {
-  PageData data = Data(model, findings, state);
+void PageBuilder::EncodeMap() {
+  encoded_map_ = map_.Encode();
   map_ = PageMap();
   malloc_trim(0);  // it was in many small pieces, which would stay with the process
-  return data;
+}
+
+void PageBuilder::End() {
+  series_.Settle();
+  blame_.Settle();
+  if (side_ == nullptr) {
+    EncodeMap();
+  } else {
+    encoding_map_ = side_->Run([this] { EncodeMap(); });
+  }
+}
+
+PageData PageBuilder::LastData(const RunModel& model, const Findings& findings, const RecordingState& state) {
+  if (side_ != nullptr) side_->WaitFor(encoding_map_);
+  return Assemble(model, findings, state, std::move(encoded_map_));
 }
 
 std::vector<absl::string_view> PageData::parts() const {

@@ -4,6 +4,7 @@
 #ifndef COWPROF_SINK_PAGE_PAGE_H_
 #define COWPROF_SINK_PAGE_PAGE_H_
 
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "sink/page/page_events.h"
 #include "sink/page/page_map.h"
 #include "sink/page/page_series.h"
+#include "sink/page/side_thread.h"
 
 namespace cowprof {
 
@@ -39,18 +41,31 @@ struct PageData {
 // Collects the page's data from a recording, sample by sample.
 class PageBuilder {
  public:
+  // `beside`: a part of the work is done on a thread of its own, for a recording that is read at once. Only LastData()
+  // may be called then.
+  explicit PageBuilder(bool beside = false) : PageBuilder(beside ? std::make_unique<SideThread>() : nullptr) {}
   // `raised`: alerts on this sample; `run` already includes the sample.
   void Add(const Sample& sample, const std::vector<Alert>& raised, const Run& run);
   // Valid until the next sample.
   PageData Data(const RunModel& model, const Findings& findings, const RecordingState& state) const;
-  // The same, of the whole recording: frees what the data does not refer to.
+  // No sample follows: what needs no findings is written beside what the caller does until LastData().
+  void End();
+  // Data() of the whole recording, after End(): what the data does not refer to was freed.
   PageData LastData(const RunModel& model, const Findings& findings, const RecordingState& state);
 
  private:
+  explicit PageBuilder(std::unique_ptr<SideThread> side);
+  void EncodeMap();
+  PageData Assemble(const RunModel& model, const Findings& findings, const RecordingState& state,
+                    PageMap::Encoded map) const;
+
   PageSeries series_;
   PageEvents events_;
   PageBlame blame_;
   PageMap map_;
+  PageMap::Encoded encoded_map_;
+  uint64_t encoding_map_ = 0;         // the number of that work
+  std::unique_ptr<SideThread> side_;  // ends before what it works on
 };
 
 // gzip, then base64, whose characters have no meaning in HTML.

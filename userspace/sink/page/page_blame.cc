@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "model/judge/blame.h"
 #include "sink/page/page_series.h"
 
 namespace cowprof {
@@ -46,21 +45,39 @@ void PageBlame::Add(const Sample& sample, const RunModel& model) {
   any_changed_ = true;
   if (changed_.size() > model.processes.size())
     std::erase_if(changed_, [&](int index) { return model.Find(index) == nullptr; });
+  if (side_ != nullptr) {
+    Settle();
+    ForgetUnlisted(model);
+  }
   if (++records_ % every_ == 0) AddCheckpoint(model);
 }
 
+void PageBlame::Settle() {
+  if (side_ != nullptr) side_->WaitFor(handed_over_);
+  while (checkpoints_.size() > 1 && (checkpoints_.size() > kMostCheckpoints || step_count_ > kMostSteps)) MergePairs();
+}
+
+void PageBlame::AddSteps(Checkpoint* checkpoint) {
+  absl::Span<CopySiteShare> sites = absl::MakeSpan(checkpoint->copy_sites);
+  for (const Checkpoint::Of& process : checkpoint->processes) {
+    const absl::Span<CopySiteShare> own = sites.subspan(0, process.sites);
+    sites.remove_prefix(process.sites);
+    const bool known = ScaleToCounted(process.copies, own);
+    AddSteps(process.index, known ? own : absl::Span<CopySiteShare>(), checkpoint->at);
+  }
+}
+
 // Both lists are in order of copy sites, so that no place has to be looked up.
-void PageBlame::AddSteps(const ProcessModel& process, size_t at) {
-  const std::vector<CopySiteShare> shares = CopiesByCopySite(process);
+void PageBlame::AddSteps(int index, absl::Span<const CopySiteShare> shares, size_t at) {
   // Of a recording whose counts fall: no copies are left.
   if (shares.empty()) {
-    if (const auto known = places_.find(process.index); known != places_.end()) {
+    if (const auto known = places_.find(index); known != places_.end()) {
       for (const Place& place : known->second) step_count_ -= place.steps.size();
       places_.erase(known);
     }
     return;
   }
-  std::vector<Place>& places = places_[process.index];
+  std::vector<Place>& places = places_[index];
   size_t next = 0;
   for (const CopySiteShare& share : shares) {
     while (next < places.size() && places[next].copy_site < share.copy_site) ++next;
@@ -79,13 +96,16 @@ void PageBlame::AddSteps(const ProcessModel& process, size_t at) {
 
 // Those that the model has summed up with others are not shown.
 void PageBlame::ForgetUnlisted(const RunModel& model) {
+  if (counted_.size() <= model.processes.size()) return;
   const auto is_unlisted = [&](const auto& one) { return model.Find(one.first) == nullptr; };
   std::erase_if(counted_, is_unlisted);
   if (std::erase_if(places_, is_unlisted) > 0) forgot_places_ = true;
 }
 
 void PageBlame::AddCheckpoint(const RunModel& model) {
-  const size_t at = checkpoints_.Add(MillisecondsOf(model.t));
+  adding_.at = checkpoints_.Add(MillisecondsOf(model.t));
+  adding_.processes.clear();
+  adding_.copy_sites.clear();
   touched_.insert(changed_.begin(), changed_.end());
   for (const int index : touched_) {
     const ProcessModel* const process = model.Find(index);
@@ -93,13 +113,19 @@ void PageBlame::AddCheckpoint(const RunModel& model) {
     Count& counted = counted_[index];
     if (counted == process->counts.copies && !changed_.contains(index)) continue;
     counted = process->counts.copies;
-    AddSteps(*process, at);
+    adding_.processes.push_back({index, counted.value_or(0), process->copy_sites.size()});
+    for (const auto& [copy_site, count] : process->copy_sites) adding_.copy_sites.push_back({copy_site, count.copies});
   }
   touched_.clear();
   changed_.clear();
   any_changed_ = false;
-  if (counted_.size() > model.processes.size()) ForgetUnlisted(model);
-  while (checkpoints_.size() > 1 && (checkpoints_.size() > kMostCheckpoints || step_count_ > kMostSteps)) MergePairs();
+  if (side_ != nullptr) {
+    handed_over_ = side_->Run([this] { AddSteps(&adding_); });
+    return;
+  }
+  AddSteps(&adding_);
+  ForgetUnlisted(model);
+  Settle();
 }
 
 void PageBlame::MergePairs() {
@@ -123,6 +149,7 @@ void PageBlame::MergePairs() {
 
 void PageBlame::Write(const RunModel& model, ColumnFile* file, Json* page) const {
   PageBlame ended = *this;
+  ended.side_ = nullptr;
   if (!places_.empty() || forgot_places_ || any_changed_) ended.AddCheckpoint(model);
   Column times_ms, index, copy_site, steps, at, copies;
   for (const uint64_t ms : ended.checkpoints_.ms()) times_ms.Add(ms);

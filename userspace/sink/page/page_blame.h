@@ -1,5 +1,5 @@
-// What each process copied over time: its copies at each place, at up to 512 checkpoints. The figures come from
-// CopiesByCopySite(), as do those of the report's tables.
+// What each process copied over time: its copies at each place, at up to 512 checkpoints. As in the report's tables,
+// the figures come from ScaleToCounted().
 #ifndef COWPROF_SINK_PAGE_PAGE_BLAME_H_
 #define COWPROF_SINK_PAGE_PAGE_BLAME_H_
 
@@ -10,9 +10,12 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
 #include "model/facts/run_model.h"
+#include "model/judge/blame.h"
 #include "sink/page/page_columns.h"
 #include "sink/page/page_moments.h"
+#include "sink/page/side_thread.h"
 
 namespace cowprof {
 
@@ -20,8 +23,12 @@ class PageBlame {
  public:
   static constexpr size_t kMostCheckpoints = 512, kMostSteps = 400'000;
 
+  // `side`: where steps are added; null: in Add().
+  explicit PageBlame(SideThread* side = nullptr) : side_(side) {}
   // `model` already includes the sample.
   void Add(const Sample& sample, const RunModel& model);
+  // Returns once all steps are added. Call before Write() if there is a `side`.
+  void Settle();
   // Sets frames, places and blame. The last checkpoint is the recording's end.
   void Write(const RunModel& model, ColumnFile* file, nlohmann::ordered_json* page) const;
   // Of how many processes it keeps something: of no more than the model lists.
@@ -42,11 +49,26 @@ class PageBlame {
     uint64_t copies = 0;  // of the last of its steps, which are elsewhere in memory
     std::vector<Step> steps;
   };
+  // Copies of those processes whose copies changed, as samples stand for them, and not scaled yet.
+  struct Checkpoint {
+    size_t at = 0;  // its number
+    struct Of {
+      int index = 0;
+      uint64_t copies = 0;
+      size_t sites = 0;  // how many of copy_sites are its own, in this order
+    };
+    std::vector<Of> processes;
+    std::vector<CopySiteShare> copy_sites;
+  };
   void AddCheckpoint(const RunModel& model);
-  void AddSteps(const ProcessModel& process, size_t at);
+  void AddSteps(Checkpoint* checkpoint);
+  void AddSteps(int index, absl::Span<const CopySiteShare> shares, size_t at);
   void ForgetUnlisted(const RunModel& model);
   void MergePairs();
 
+  SideThread* side_;
+  Checkpoint adding_;  // with places_ and step_count_: the other thread's until it has done `handed_over_`
+  uint64_t handed_over_ = 0;
   Moments checkpoints_;
   std::map<int, std::vector<Place>> places_;  // by process; in order of copy sites
   std::map<int, Count> counted_;              // copies of a process at its last checkpoint

@@ -131,10 +131,9 @@ void PageMap::Merge(std::deque<Run>* runs) {
   runs->resize(kept);
 }
 
-void PageMap::Write(const RunModel& model, ColumnFile* file, Json* page) const {
-  struct {
-    Column t_ms, index, region, private_pages, shared_pages, new_pages;
-  } counts;
+PageMap::Encoded PageMap::Encode() const {
+  Encoded map = {.pages_dropped = pages_dropped_, .counts_dropped = counts_dropped_};
+  auto& counts = map.counts;
   for (const Look& count : counts_) {
     counts.t_ms.Add(count_moments_.ms()[count.moment]);
     counts.index.Add(count.index);
@@ -143,9 +142,7 @@ void PageMap::Write(const RunModel& model, ColumnFile* file, Json* page) const {
     counts.shared_pages.Add(count.shared_pages);
     counts.new_pages.Add(count.new_pages);
   }
-  struct {
-    Column t_ms, index, cause, first_page, pages;
-  } runs;
+  auto& runs = map.runs;
   for (const Run& run : runs_) {
     runs.t_ms.Add(run_moments_.ms()[run.moment]);
     runs.index.Add(run.index);
@@ -153,6 +150,11 @@ void PageMap::Write(const RunModel& model, ColumnFile* file, Json* page) const {
     runs.first_page.Add(run.first_page);
     runs.pages.Add(run.pages);
   }
+  return map;
+}
+
+void PageMap::Write(const RunModel& model, Encoded map, ColumnFile* file, Json* page) {
+  auto& [counts, runs, pages_dropped, counts_dropped] = map;
   (*page)["regions"] = RegionsJson(model.regions);
   (*page)["region_counts"] = {{"t_ms", file->Append(std::move(counts.t_ms))},
                               {"index", file->Append(std::move(counts.index))},
@@ -165,8 +167,8 @@ void PageMap::Write(const RunModel& model, ColumnFile* file, Json* page) const {
                       {"cause", file->Append(std::move(runs.cause))},
                       {"first_page", file->Append(std::move(runs.first_page))},
                       {"pages", file->Append(std::move(runs.pages))}};
-  (*page)["pages_dropped"] = pages_dropped_;
-  (*page)["region_counts_dropped"] = counts_dropped_;
+  (*page)["pages_dropped"] = pages_dropped;
+  (*page)["region_counts_dropped"] = counts_dropped;
 }
 
 }  // namespace cowprof

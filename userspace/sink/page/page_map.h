@@ -21,8 +21,19 @@ class PageMap {
       : most_runs_(most_runs), most_counts_(most_counts) {}
 
   void Add(const Sample& sample);
+  // What the page gets of it.
+  struct Encoded {
+    struct {
+      Column t_ms, index, region, private_pages, shared_pages, new_pages;
+    } counts;
+    struct {
+      Column t_ms, index, cause, first_page, pages;
+    } runs;
+    uint64_t pages_dropped = 0, counts_dropped = 0;
+  };
+  Encoded Encode() const;
   // Sets regions, region_counts, pages, and how much of these was dropped.
-  void Write(const RunModel& model, ColumnFile* file, nlohmann::ordered_json* page) const;
+  static void Write(const RunModel& model, Encoded map, ColumnFile* file, nlohmann::ordered_json* page);
 
  private:
   // There are up to two million of these: as small as they can be.

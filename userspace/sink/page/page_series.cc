@@ -98,10 +98,6 @@ void PageSeries::ForgetUnlisted(const RunModel& model) {
 }
 
 void PageSeries::AddProcess(const ProcessModel& process, size_t at) {
-  ProcessColumns& columns = ColumnsOf(process.index);
-  if (columns.copies.size() == 0) columns.first = at;
-  const size_t before = at - columns.first;
-  if (columns.copies.size() > before) return;  // a second row in the same sample
   // Minutes old, it could be below the private memory of now.
   const bool just_read = process.rollup && process.rollup->t > last_t_;
   const Count pss_bytes = just_read ? process.pss_bytes : std::nullopt;
@@ -109,15 +105,52 @@ void PageSeries::AddProcess(const ProcessModel& process, size_t at) {
     ++pss_processes_;
     pss_sum_bytes_ += *pss_bytes;
   }
+  Row& row = waiting_.emplace_back();
+  row.index = process.index;
+  row.at = at;
+  row.private_kib = Kib(process.private_bytes);
+  row.pss_kib = Kib(pss_bytes);
+  row.still_shared_kib = Kib(process.still_shared_bytes);
+  row.copies = process.counts.copies;
+  row.causes = process.causes;
+}
+
+void PageSeries::HandOver(const RunModel& model) {
+  if (side_ == nullptr) {
+    Write(&waiting_);
+    ForgetUnlisted(model);
+    return;
+  }
+  side_->WaitFor(handed_over_);
+  ForgetUnlisted(model);
+  writing_.swap(waiting_);
+  handed_over_ = side_->Run([this] { Write(&writing_); });
+}
+
+void PageSeries::Settle() {
+  if (side_ != nullptr) side_->WaitFor(handed_over_);
+  Write(&waiting_);
+}
+
+void PageSeries::Write(std::vector<Row>* rows) {
+  for (const Row& row : *rows) Write(row);
+  rows->clear();
+}
+
+void PageSeries::Write(const Row& row) {
+  ProcessColumns& columns = ColumnsOf(row.index);
+  if (columns.copies.size() == 0) columns.first = row.at;
+  const size_t before = row.at - columns.first;
+  if (columns.copies.size() > before) return;  // a second row in the same sample
   // A sample without this process leaves a gap, not a shift.
   for (Column* column : {&columns.private_kib, &columns.pss_kib, &columns.still_shared_kib, &columns.copies})
     column->FillTo(before);
   columns.causes.FillTo(before);
-  columns.private_kib.Add(Kib(process.private_bytes));
-  columns.pss_kib.Add(Kib(pss_bytes));
-  columns.still_shared_kib.Add(Kib(process.still_shared_bytes));
-  columns.copies.Add(process.counts.copies);
-  columns.causes.Add(process.causes);
+  columns.private_kib.Add(row.private_kib);
+  columns.pss_kib.Add(row.pss_kib);
+  columns.still_shared_kib.Add(row.still_shared_kib);
+  columns.copies.Add(row.copies);
+  columns.causes.Add(row.causes);
 }
 
 void PageSeries::AddTotals(const RunModel& model) {
@@ -223,14 +256,17 @@ void PageSeries::Add(const Sample& sample, const Run& run) {
     if (const ProcessModel* process = model.Find(row.index)) AddProcess(*process, at);
   }
   last_t_ = sample.t;
-  ForgetUnlisted(model);
+  if (side_ == nullptr || waiting_.size() >= kRowsAtOnce) HandOver(model);
   AddTotals(model);
   AddLimits(model, at);
   if (forecasts_.limit.size() < at) forecasts_.Add(forecast_);
   if (at % std::bit_floor(std::max<size_t>(at / kForecastsAnOctave, 1)) == 0)
     forecast_ = RowOf(Judge(run, Detail::kTick).forecast, model);
   rows_ += sample.processes.size();
-  if (rows_ > most_rows_ && times_ms_.size() % 2 == 0) Halve();
+  if (rows_ > most_rows_ && times_ms_.size() % 2 == 0) {
+    Settle();
+    Halve();
+  }
 }
 
 // Only the causes that occur.

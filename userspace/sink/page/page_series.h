@@ -10,15 +10,19 @@
 
 #include "model/judge/findings.h"
 #include "sink/page/page_columns.h"
+#include "sink/page/side_thread.h"
 
 namespace cowprof {
 
 class PageSeries {
  public:
-  // `most_rows`: one row per process and sample. If there are more, only the later of each two samples is kept.
-  explicit PageSeries(uint64_t most_rows = 16 << 20) : most_rows_(most_rows) {}
+  // `most_rows`: one row per process and sample. If there are more, only the later of each two samples is kept. `side`:
+  // where rows are written to columns; null: in Add().
+  explicit PageSeries(uint64_t most_rows, SideThread* side = nullptr) : most_rows_(most_rows), side_(side) {}
   // `run` already includes the sample.
   void Add(const Sample& sample, const Run& run);
+  // Returns once all rows are in their columns. Call before Write() and processes() if there is a `side`.
+  void Settle();
   // Sets times_ms, processes, totals, limits and forecasts. `forecast`: the current one.
   void Write(const RunModel& model, const Forecast& forecast, ColumnFile* file, nlohmann::ordered_json* page) const;
   // Of how many processes it keeps columns: of no more than the model lists.
@@ -39,6 +43,13 @@ class PageSeries {
     Column private_kib, pss_kib, still_shared_kib, copies;
     CauseColumns causes;
   };
+  // Of one process at sample `at`, still to be written to its columns.
+  struct Row {
+    int index = 0;
+    size_t at = 0;
+    Count private_kib, pss_kib, still_shared_kib, copies;
+    std::optional<CauseCounts> causes;
+  };
   struct Listed {
     int index = 0;
     std::unique_ptr<ProcessColumns> columns;  // a kilobyte
@@ -56,6 +67,9 @@ class PageSeries {
   };
   ProcessColumns& ColumnsOf(int index);
   void AddProcess(const ProcessModel& process, size_t at);
+  void HandOver(const RunModel& model);
+  void Write(std::vector<Row>* rows);
+  void Write(const Row& row);
   void ForgetUnlisted(const RunModel& model);
   void AddTotals(const RunModel& model);
   void AddLimits(const RunModel& model, size_t at);
@@ -65,7 +79,12 @@ class PageSeries {
   static nlohmann::ordered_json ForecastsJson(const ForecastColumns& forecasts, ColumnFile* file);
   static nlohmann::ordered_json CausesJson(const CauseColumns& causes, ColumnFile* file);
 
+  static constexpr size_t kRowsAtOnce = 2048;  // enough that waking the other thread costs next to nothing
+
   uint64_t most_rows_;
+  SideThread* side_;
+  std::vector<Row> waiting_, writing_;  // writing_ and processes_: the other thread's until it has done `handed_over_`
+  uint64_t handed_over_ = 0;
   uint64_t samples_ = 0, every_ = 1, rows_ = 0;
   Column times_ms_;
   absl::Duration last_t_ = -absl::InfiniteDuration();  // of the last of them

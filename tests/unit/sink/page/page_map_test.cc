@@ -21,7 +21,7 @@ TEST_CASE("page: too many runs of pages are told more coarsely before any is lef
     map.Add({.t = absl::Seconds(i), .pages = {{1, Cause::kRefcount, i, 1}}, .regions = {{1, 0, i, 0, 0, 0, 0}}});
   ColumnFile file;
   OrderedJson json;
-  map.Write({}, &file, &json);
+  PageMap::Write({}, map.Encode(), &file, &json);
   const PageReading page(absl::StrCat(json.dump(), "\n", absl::StrJoin(file.parts(), "")));
   uint64_t pages = 0;
   for (const uint64_t length : page.Numbers(json["pages"]["pages"])) pages += length;
@@ -35,7 +35,7 @@ TEST_CASE("page: too many runs of pages are told more coarsely before any is lef
   for (uint64_t i = 0; i < 1000; ++i)
     scattered.Add({.t = absl::Seconds(i), .pages = {{1, Cause::kRefcount, 2 * i, 1}}});
   OrderedJson sparse;
-  scattered.Write({}, &file, &sparse);
+  PageMap::Write({}, scattered.Encode(), &file, &sparse);
   const uint64_t left = sparse["pages"]["pages"][2], dropped = sparse["pages_dropped"];
   CHECK(left <= 100);
   CHECK(left + dropped == 1000);
@@ -59,7 +59,7 @@ TEST_CASE("page: too many regions make neither the times of copies nor those of 
   }
   ColumnFile file;
   OrderedJson json;
-  map.Write({}, &file, &json);
+  PageMap::Write({}, map.Encode(), &file, &json);
   const PageReading page(absl::StrCat(json.dump(), "\n", absl::StrJoin(file.parts(), "")));
   CHECK(page.Numbers(json["pages"]["t_ms"]).size() == kSweeps);
   const auto column = [&](absl::string_view name) { return page.Numbers(json["region_counts"][std::string(name)]); };

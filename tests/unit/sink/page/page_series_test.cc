@@ -17,7 +17,7 @@ namespace cowprof {
 namespace {
 
 struct Shown {
-  explicit Shown(uint64_t most_rows) : series(most_rows) {}
+  explicit Shown(uint64_t most_rows, SideThread* side = nullptr) : series(most_rows, side) {}
   PageSeries series;
   Run run;
   OrderedJson json;
@@ -97,6 +97,23 @@ TEST_CASE("page: more rows than it takes are told at fewer times, each as it was
   CHECK(few.Read(few.json["forecasts"]["low_kib"]).size() == few.Read(few.json["times_ms"]).size());
   for (const OrderedJson& limit : few.json["limits"])
     CHECK(few.Read(limit["used"]).size() <= few.Read(few.json["times_ms"]).size());
+}
+
+TEST_CASE("page: rows written on another thread are thinned alike") {
+  RandomRecording random(11);
+  SideThread side;
+  Shown alone(2500), beside(2500, &side);
+  for (int i = 0; i < 3000; ++i) {
+    const Sample sample = random.Next();
+    alone.Add(sample);
+    beside.Add(sample);
+  }
+  alone.Write();
+  beside.series.Settle();
+  beside.Write();
+  CHECK(alone.Read(alone.json["times_ms"]).size() < 2000);
+  CHECK(beside.json == alone.json);
+  CHECK(beside.bytes == alone.bytes);
 }
 
 TEST_CASE("page: a forecast that holds for several samples says when it was made") {

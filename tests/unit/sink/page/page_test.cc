@@ -312,6 +312,54 @@ TEST_CASE("page: of processes that are not listed any more no places are kept") 
   CHECK(page["blame"]["index"][2] == run.model.processes.size() - 1);  // the target has none
 }
 
+TEST_CASE("page: with a thread beside it is the same") {
+  RandomRecording random(17);
+  Run run;
+  run.model.info = random.Info();
+  run.model.most_ended = 10;
+  PageBuilder alone, beside(true);
+  for (int i = 0; i < 1500; ++i) {
+    const Sample sample = random.Next();
+    Append(sample, &run);
+    alone.Add(sample, {}, run);
+    beside.Add(sample, {}, run);
+  }
+  alone.End();
+  beside.End();
+  const Findings findings = Judge(run);
+  const auto data = [&](PageBuilder* builder) {
+    return absl::StrJoin(builder->LastData(run.model, findings, {.complete = true}).parts(), "");
+  };
+  const std::string expected = data(&alone);
+  CHECK(data(&beside) == expected);
+  const PageReading page(expected);
+  const std::vector<uint64_t> checkpoints = page.Numbers(page.json["blame"]["times_ms"]);
+  CHECK(checkpoints.size() > PageBlame::kMostCheckpoints / 2 - 2);  // they were thinned
+  CHECK(page.json["processes"].size() > 10);
+}
+
+TEST_CASE("page: a thread that is beside it ends with it") {
+  RandomRecording random(18);
+  Run run;
+  PageBuilder beside(true);
+  for (int i = 0; i < 200; ++i) {
+    const Sample sample = random.Next();
+    Append(sample, &run);
+    beside.Add(sample, {}, run);
+  }
+}
+
+TEST_CASE("page: what fails on the thread beside it is thrown by who waits for it") {
+  SideThread side;
+  std::vector<int> done;
+  const uint64_t first = side.Run([&] { done.push_back(1); });
+  const uint64_t second = side.Run([&] { done.push_back(2); });
+  side.WaitFor(second);
+  side.WaitFor(first);
+  CHECK(done == std::vector<int>{1, 2});
+  CHECK_THROWS_AS(side.WaitFor(side.Run([] { throw std::bad_alloc(); })), std::bad_alloc);
+}
+
 TEST_CASE("page: a hang is a mark, and so is its end") {
   Made made;
   made.Add({.events = {Process(0, -1), Process(1, 0)}});
