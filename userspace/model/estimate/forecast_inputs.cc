@@ -81,7 +81,10 @@ void RememberPages(const Sample& sample, const RunModel& model, ForecastInputs* 
     ForgetPools(model, inputs);
   }
   if (sample.pages.empty()) return;
-  for (auto& [space, pool] : inputs->pools) pool.EndRecord(ZonesOf(model, space), ArePersistent(model, space));
+  for (auto& [space, pool] : inputs->pools) {
+    const std::optional<bool> persistent = ArePersistent(model, space);
+    if (pool.IsDue(persistent)) pool.EndRecord(ZonesOf(model, space), persistent);
+  }
 }
 
 // Whether they may be of the same loader or pool, as far as is known. `forking`: more workers may follow.

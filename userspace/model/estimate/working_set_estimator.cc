@@ -35,10 +35,11 @@ void WorkingSetEstimator::Erase(const IsGone& is_gone) {
   std::erase_if(chunks_, [&](const KeptChunk& kept) { return is_gone(kept.key); });
   std::erase_if(pending_, [&](const PendingChunk& pending) { return is_gone(pending.key); });
   pages_ = 0;
-  workers_.clear();
+  pages_of_.clear();
   for (const KeptChunk& kept : chunks_) {
-    pages_ += std::popcount(kept.chunk.bits);
-    workers_.insert(kept.key.second);
+    const uint64_t pages = std::popcount(kept.chunk.bits);
+    pages_ += pages;
+    pages_of_[kept.key.second] += pages;
   }
 }
 
@@ -119,12 +120,17 @@ void WorkingSetEstimator::Insert(std::vector<KeptChunk> fresh) {
   }
 }
 
+uint64_t WorkingSetEstimator::LeastOfRecord() const { return std::max(kLeastOfRecord, told_ / kRecordsPart); }
+
+bool WorkingSetEstimator::IsDue(std::optional<bool> persistent) const {
+  return added_ + uncounted_ >= LeastOfRecord() || pending_.size() >= kMostChunks || persistent_ != persistent;
+}
+
 void WorkingSetEstimator::EndRecord(std::vector<PageZone> zones, std::optional<bool> persistent) {
-  const uint64_t least = std::max(kLeastOfRecord, told_ / kRecordsPart);
-  if (added_ + uncounted_ < least && pending_.size() < kMostChunks && persistent_ == persistent) return;
+  if (!IsDue(persistent)) return;
   SortPending();
   if (pending_.size() >= kMostChunks) Shrink();
-  const bool next_to_nothing = added_ < least;
+  const bool next_to_nothing = added_ < LeastOfRecord();
   if (next_to_nothing && std::exchange(persistent_, persistent) == persistent) return;
   persistent_ = persistent;
   zones_ = std::move(zones);
@@ -134,15 +140,13 @@ void WorkingSetEstimator::EndRecord(std::vector<PageZone> zones, std::optional<b
   for (const PendingChunk& one : pending_) {
     while (kept != chunks_.end() && kept->key < one.key) ++kept;
     const bool known = kept != chunks_.end() && kept->key == one.key;
-    if (!known) {
-      fresh.push_back({.key = one.key, .chunk = {.first_record = record_}});
-      workers_.insert(one.key.second);
-    }
+    if (!known) fresh.push_back({.key = one.key, .chunk = {.first_record = record_}});
     Chunk& chunk = known ? kept->chunk : fresh.back().chunk;
     chunk.last_record = record_;
     chunk.added = std::popcount(one.bits & ~chunk.bits);
     chunk.bits |= one.bits;
     pages_ += chunk.added;
+    pages_of_[one.key.second] += chunk.added;
   }
   pending_.clear();
   Insert(std::move(fresh));
@@ -158,22 +162,11 @@ const std::optional<PoolEstimate>& WorkingSetEstimator::estimate() const {
   return estimate_;
 }
 
-// Those that idle. Each chunk is mostly of the worker that follows the one of the chunk before.
 absl::flat_hash_set<int> WorkingSetEstimator::IdleWorkers() const {
-  std::vector<std::pair<int, uint64_t>> pages_of;  // by worker
-  for (const int worker : workers_) pages_of.emplace_back(worker, 0);
-  std::sort(pages_of.begin(), pages_of.end());
-  size_t last = 0;
-  for (const auto& [key, chunk] : chunks_) {
-    if (pages_of[last].first != key.second && ++last == pages_of.size()) last = 0;
-    if (pages_of[last].first != key.second)
-      last = std::lower_bound(pages_of.begin(), pages_of.end(), std::pair(key.second, uint64_t{0})) - pages_of.begin();
-    pages_of[last].second += std::popcount(chunk.bits);
-  }
   uint64_t most = 0;
-  for (const auto& [worker, pages] : pages_of) most = std::max(most, pages);
+  for (const auto& [worker, pages] : pages_of_) most = std::max(most, pages);
   absl::flat_hash_set<int> idle;
-  for (const auto& [worker, pages] : pages_of) {
+  for (const auto& [worker, pages] : pages_of_) {
     if (pages < kIdle * most) idle.insert(worker);
   }
   return idle;
@@ -181,7 +174,7 @@ absl::flat_hash_set<int> WorkingSetEstimator::IdleWorkers() const {
 
 std::optional<PoolEstimate> WorkingSetEstimator::Estimate(int record) const {
   const absl::flat_hash_set<int> idle = IdleWorkers();
-  const int workers = static_cast<int>(workers_.size() - idle.size());
+  const int workers = static_cast<int>(pages_of_.size() - idle.size());
   std::vector<uint64_t> bits;  // of the rows, one after another
   bits.reserve(chunks_.size());
   std::vector<CopiedChunk> rows;
@@ -220,7 +213,7 @@ std::optional<PoolEstimate> WorkingSetEstimator::Estimate(int record) const {
     rest += pages->best - of_zone / zone.workers;
     stretched += pages->stretch * (pages->best - of_zone / zone.workers);
   }
-  if (hits < kLeastHits || scale * hits < kStartPages * workers_.size() || untold > kMostUntold * hits)
+  if (hits < kLeastHits || scale * hits < kStartPages * pages_of_.size() || untold > kMostUntold * hits)
     return std::nullopt;
   // Zones that can't be estimated are taken to come as far as the others; for `low`, to stay as they are.
   const double told = (hits - untold) / workers, each = hits / workers;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "model/estimate/zone_estimate.h"
 
@@ -23,6 +24,8 @@ class WorkingSetEstimator {
 
   // Adds `pages` adjacent pages that a worker copied.
   void Add(int worker, uint64_t first_page, uint64_t pages);
+  // Whether enough was added since the last record for EndRecord() to end another.
+  bool IsDue(std::optional<bool> persistent) const;
   // Ends a record: what was added since the last one. If that is next to nothing, it is left to the next record.
   // `zones`: sorted, not overlapping. `persistent`: whether the workers live on for another epoch, if known.
   void EndRecord(std::vector<PageZone> zones, std::optional<bool> persistent = std::nullopt);
@@ -49,6 +52,7 @@ class WorkingSetEstimator {
   };
 
   bool IsSampled(uint64_t chunk) const;
+  uint64_t LeastOfRecord() const;
   template <typename IsGone>
   void Erase(const IsGone& is_gone);
   void Shrink();
@@ -57,15 +61,15 @@ class WorkingSetEstimator {
   absl::flat_hash_set<int> IdleWorkers() const;
   std::optional<PoolEstimate> Estimate(int record) const;
 
-  std::vector<KeptChunk> chunks_;      // sorted by key
-  absl::flat_hash_set<int> workers_;   // that have some of them
-  std::vector<PendingChunk> pending_;  // the record that is being added; sorted only by SortPending()
-  size_t sort_at_ = 2 * kMostChunks;   // so that many are pending
-  uint64_t pages_ = 0;                 // in chunks_
-  int level_ = 0;                      // one chunk in 2^level is kept
-  int record_ = 0;                     // that is being added
-  uint64_t added_ = 0, told_ = 0;      // pages of the sample: added since the last record, and known at it
-  uint64_t uncounted_ = 0;             // the most that were added since SortPending()
+  std::vector<KeptChunk> chunks_;                // sorted by key
+  absl::flat_hash_map<int, uint64_t> pages_of_;  // of each worker that has some of them, in these
+  std::vector<PendingChunk> pending_;            // the record that is being added; sorted only by SortPending()
+  size_t sort_at_ = 2 * kMostChunks;             // so that many are pending
+  uint64_t pages_ = 0;                           // in chunks_
+  int level_ = 0;                                // one chunk in 2^level is kept
+  int record_ = 0;                               // that is being added
+  uint64_t added_ = 0, told_ = 0;                // pages of the sample: added since the last record, and known at it
+  uint64_t uncounted_ = 0;                       // the most that were added since SortPending()
   std::optional<bool> persistent_;
   std::vector<PageZone> zones_;
   mutable bool stale_ = false;  // `estimate_` is of an earlier record

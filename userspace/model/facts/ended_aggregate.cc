@@ -86,6 +86,20 @@ void Add(const ProcessModel& process, Totals* totals) {
   totals->copies_per_second += process.copies_per_second;
 }
 
+void Add(const Totals& more, Totals* totals) {
+  totals->processes += more.processes;
+  totals->copies_known |= more.copies_known;
+  totals->copies += more.copies;
+  totals->causes_known |= more.causes_known;
+  cowprof::Add(more.causes, &totals->causes);
+  totals->reuses += more.reuses;
+  totals->private_known |= more.private_known;
+  totals->private_bytes += more.private_bytes;
+  totals->still_shared_known |= more.still_shared_known;
+  totals->still_shared_bytes += more.still_shared_bytes;
+  totals->copies_per_second += more.copies_per_second;
+}
+
 // Whether `settled` and `lately` hold each process once.
 bool IsSettled(const RunModel& model) { return !model.settled.stale && model.accounts_for_all(); }
 
@@ -184,6 +198,16 @@ void SettleEnded(RunModel* model) {
     ++model->settled.listed;
     return true;
   });
+}
+
+LivingAndAll SumsOf(const RunModel& model) {
+  const bool settled = IsSettled(model);
+  LivingAndAll sums;
+  if (settled) sums.all = model.settled.all;
+  ForEachUnsettled(model, settled,
+                   [&](const ProcessModel& process) { Add(process, process.ended ? &sums.all : &sums.living); });
+  Add(sums.living, &sums.all);
+  return sums;
 }
 
 Totals SumOf(const RunModel& model, bool living_only, bool workers_only) {

@@ -25,6 +25,12 @@ void SettleEnded(RunModel* model);
 // Of what they inherited, in pages: of all workers, ended or not.
 uint64_t CopiesOfWorkers(const RunModel& model);
 
+// SumOf() of the living processes and of all, at once: it is asked at each sample.
+struct LivingAndAll {
+  Totals living, all;
+};
+LivingAndAll SumsOf(const RunModel& model);
+
 // Visits those that were alive at some time since the sample before the last; all, in a model not made of samples.
 template <typename Model, typename Visit>
 void ForEachLately(Model& model, const Visit& visit) {

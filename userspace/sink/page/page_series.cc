@@ -154,8 +154,7 @@ void PageSeries::Write(const Row& row) {
 }
 
 void PageSeries::AddTotals(const RunModel& model) {
-  const Totals living = SumOf(model, /*living_only=*/true, /*workers_only=*/false);
-  const Totals all = SumOf(model, /*living_only=*/false, /*workers_only=*/false);
+  const auto [living, all] = SumsOf(model);
   // Not by SumOf(), which adds up all that is known of each: this is asked at each sample.
   uint64_t workers = 0, workers_private_bytes = 0;
   bool workers_known = false;

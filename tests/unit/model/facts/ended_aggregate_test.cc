@@ -96,6 +96,12 @@ TEST_CASE("sums that are kept of those that ended are the sums over all rows") {
       for (const bool workers_only : {false, true})
         CHECK(SumOf(model, living_only, workers_only) == SumOf(summed_up, living_only, workers_only));
     }
+    LivingAndAll sums = SumsOf(model);
+    CHECK(sums.living == SumOf(model, true, false));
+    const Totals all = SumOf(model, false, false);
+    CHECK(sums.all.copies_per_second == Approx(all.copies_per_second));
+    sums.all.copies_per_second = all.copies_per_second;  // summed up in another order
+    CHECK(sums.all == all);
     CHECK(CopiesOfWorkers(model) == CopiesOfWorkers(summed_up));
     size_t living = 0, lately = 0;
     for (const ProcessModel& process : model.processes) living += !process.ended;
