@@ -318,15 +318,14 @@ ShmLook::~ShmLook() = default;
 absl::StatusOr<ShmLook> ShmLook::Begin(const ProcFs& proc, const ShmLookPlan& plan) {
   auto state = std::make_unique<State>();
   const std::string root = RootOf(proc, plan.viewer);
-  state->proc = proc;
-  state->plan = plan;
+  state->proc = proc, state->plan = plan;
   state->root = OpenFolderInRoot(root, "dev/shm");
   struct statfs size;
   struct statx info;
   if (!state->root.ok() || fstatfs(state->root.fd(), &size) != 0 || !Stat(state->root.fd(), "", AT_EMPTY_PATH, &info))
     return absl::ErrnoToStatus(errno, absl::StrCat("open ", root, "/dev/shm"));
   if (size.f_type != TMPFS_MAGIC)
-    return absl::FailedPreconditionError(absl::StrCat(root, "/dev/shm is no tmpfs: its files are not shared memory"));
+    return absl::FailedPreconditionError(absl::StrCat(root, "/dev/shm is not a tmpfs and holds no shared memory"));
   ShmSample& sample = state->sample;
   sample.mount = "/dev/shm";
   sample.device = DeviceOf(info);

@@ -28,7 +28,7 @@ struct ShmLookPlan {
 
 class ShmLook {
  public:
-  // Fails where /dev/shm is no tmpfs: in some containers it is a plain folder of a disk. The message says what failed.
+  // Fails where /dev/shm is not a tmpfs: in some containers it is a folder of a disk. The message says what failed.
   static absl::StatusOr<ShmLook> Begin(const ProcFs& proc, const ShmLookPlan& plan);
   ShmLook(ShmLook&&);
   ~ShmLook();

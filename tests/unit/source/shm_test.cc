@@ -263,7 +263,7 @@ TEST_CASE("a plain folder of a disk is not shared memory") {
   host.tree.Link("/proc/13/root", disk.root());
   const absl::Status status = ShmLook::Begin(host.Proc(), {.viewer = 13}).status();
   CHECK(absl::IsFailedPrecondition(status));
-  CHECK(absl::StrContains(status.message(), "/dev/shm is no tmpfs"));
+  CHECK(absl::StrContains(status.message(), "/dev/shm is not a tmpfs"));
 }
 
 TEST_CASE("a look in many small steps finds the same") {
