@@ -323,7 +323,7 @@ def stall():
 
 def test_two_seconds_without_cowprof_under_a_flood_of_ends(stall, start_workload, start_recording, figure):
     """The rows list every process, whatever the ring buffer of events lost, and the losses are counted."""
-    storm = start_workload("many_forks", "--forks=14000", "--rate=7000", "--kill", "--wait", "--linger")
+    storm = start_workload("many_forks", "--forks=16000", "--rate=8000", "--kill", "--wait", "--linger")
     storm.await_line("role", "ready")
     recording = start_recording(storm.pid)
     recording.await_sample()
@@ -335,10 +335,10 @@ def test_two_seconds_without_cowprof_under_a_flood_of_ends(stall, start_workload
     assert recording.wait(90 * usage.crowding()) == 0, recording.stderr
     report = recording.report(healthy=False)
     dropped = report["losses"]["events_dropped"]
-    assert dropped > 0 and listed(report) == 14000
+    assert dropped > 0 and listed(report) == 16000
     assert report["losses"]["processes_dropped"] == 0
-    figure("cowprof stalls", "cowprof stopped while 14000 processes are forked and killed",
-           f"{dropped} events dropped and counted; 14000 of 14000 forks and ends have rows")
+    figure("cowprof stalls", "cowprof stopped while 16000 processes are forked and killed",
+           f"{dropped} events dropped and counted; 16000 of 16000 forks and ends have rows")
 
 
 def pages_told(document):

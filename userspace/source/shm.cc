@@ -191,13 +191,13 @@ void ShmLook::State::AddMapping(pid_t pid, const Mapping& mapping) {
 void ShmLook::State::Begin(pid_t pid) {
   const bool stranger = next_pid >= plan.first.size();
   const LockCheck::Result lock = stranger ? locks.Step(proc, pid) : LockCheck::Result::kFree;
-  if (lock == LockCheck::Result::kAgain) pids.push_back(pids[next_pid++]);
-  if (lock == LockCheck::Result::kAgain || lock == LockCheck::Result::kUnfinished) return;
+  if (lock == LockCheck::Result::kAgain) pids.push_back(pids[next_pid]);
+  next_pid += lock == LockCheck::Result::kAgain || lock == LockCheck::Result::kKernel;
+  if (lock != LockCheck::Result::kFree && lock != LockCheck::Result::kHangs) return;
   has_memory = hangs = lock == LockCheck::Result::kHangs;
-  text.clear();
+  text.clear(), part = Part::kMaps;
   maps = Fd(hangs ? -1 : open(proc.PathOf(pid, "maps").c_str(), O_RDONLY | O_CLOEXEC));
   refused = !maps.ok() && (errno == EACCES || errno == EPERM);
-  part = Part::kMaps;
   if (!creators.empty()) NoteCreator(pid);
 }
 

@@ -187,11 +187,17 @@ void LockCheck::LookAt(const ProcFs& proc, pid_t pid, const std::string& tid) {
   asleep_.emplace(thread, ParseTaskStatus(status).switches);
 }
 
+// Most processes have one thread, or none of their own: one file tells that, and the state of the only thread.
 LockCheck::Result LockCheck::Step(const ProcFs& proc, pid_t pid) {
-  const auto before = before_.find(pid);
   if (threads_ == nullptr) {
-    if (before != before_.end()) absl::SleepFor(last_first_look_ + kPatience - BootTime());
+    if (before_.contains(pid)) absl::SleepFor(last_first_look_ + kPatience - BootTime());
     asleep_.clear();
+    const absl::StatusOr<ProcStat> stat = proc.ReadStat(pid);
+    if (stat.ok() && stat->is_kernel_thread()) return Result::kKernel;
+    if (stat.ok() && stat->threads == 1) {
+      if (stat->state == 'D') LookAt(proc, pid, absl::StrCat(pid));
+      return Judge(pid);
+    }
     threads_.reset(opendir(proc.PathOf(pid, "task").c_str()));
     if (threads_ == nullptr) return Result::kFree;
   }
@@ -200,6 +206,11 @@ LockCheck::Result LockCheck::Step(const ProcFs& proc, pid_t pid) {
     return Result::kUnfinished;
   }
   threads_.reset();
+  return Judge(pid);
+}
+
+LockCheck::Result LockCheck::Judge(pid_t pid) {
+  const auto before = before_.find(pid);
   if (before == before_.end()) {
     if (asleep_.empty()) return Result::kFree;
     before_.emplace(pid, asleep_);

@@ -78,14 +78,15 @@ absl::StatusOr<std::vector<ThreadGlance>> GlanceAtThreads(const ProcFs& proc, pi
 // for the lock. Many are so for a moment: only one that has not run between two looks counts.
 class LockCheck {
  public:
-  enum class Result { kUnfinished, kFree, kAgain, kHangs };
+  enum class Result { kUnfinished, kFree, kAgain, kHangs, kKernel };
   // Looks at one more thread of `pid`. kUnfinished: call again with the same `pid`. kAgain: a second time for this one,
-  // best after all others, since that waits until 20 ms have passed.
+  // best after all others, since that waits until 20 ms have passed. kKernel: a thread of the kernel, without memory.
   Result Step(const ProcFs& proc, pid_t pid);
 
  private:
   using Asleep = std::set<std::pair<pid_t, uint64_t>>;  // thread, how often it had run
   void LookAt(const ProcFs& proc, pid_t pid, const std::string& tid);
+  Result Judge(pid_t pid);
 
   std::unique_ptr<DIR, int (*)(DIR*)> threads_{nullptr, closedir};  // of the current process
   Asleep asleep_;

@@ -115,6 +115,23 @@ TEST_CASE("a process hangs if a thread in uninterruptible sleep has not run betw
   CHECK(look() == LockCheck::Result::kFree);  // a thread of the kernel has no such lock
 }
 
+TEST_CASE("the lock of a process with one thread, or of the kernel, is checked by one file") {
+  FixtureTree tree;
+  const auto look = [&](const std::string& state, int threads, unsigned flags = 0) {
+    tree.Write("/7/stat",
+               absl::StrCat("7 (x) ", state, " 1 7 7 0 -1 ", flags, " 0 0 0 0 1 1 0 0 20 0 ", threads, " 0 5 4096 1"));
+    LockCheck check;
+    return check.Step(ProcFs(tree.root()), 7);
+  };
+  CHECK(look("S", 1) == LockCheck::Result::kFree);
+  CHECK(look("D", 1) == LockCheck::Result::kFree);  // that thread has ended
+  CHECK(look("I", 1, 0x00200000) == LockCheck::Result::kKernel);
+  tree.Write(Task(7, "stat"), "7 (x) D 1 7 7 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 5 4096 1");
+  tree.Write(Task(7, "status"), "voluntary_ctxt_switches:\t4\nnonvoluntary_ctxt_switches:\t1\n");
+  CHECK(look("D", 1) == LockCheck::Result::kAgain);
+  CHECK(look("S", 2) == LockCheck::Result::kUnfinished);  // the others may hang
+}
+
 TEST_CASE("a glance reads whether each thread waits, and whether it has run since") {
   FixtureTree tree;
   const std::string rest = " 0x2 0x0 0x0 0xffffffff 0x7ffc00 0x7fc9\n";
