@@ -44,9 +44,9 @@ struct Host {
   std::string Shm(const std::string& name) const { return tree.root() + kRoot + "/dev/shm/" + name; }
   ProcFs Proc() const { return ProcFs(tree.root() + "/proc"); }
 
-  void Process(pid_t pid, const std::string& status = "") const {
+  void Process(pid_t pid, const std::string& status = "", int threads = 1) const {
     tree.Write(absl::StrCat("/proc/", pid, "/stat"),
-               absl::StrCat(pid, " (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 5 8 1 2\n"));
+               absl::StrCat(pid, " (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 ", threads, " 0 5 8 1 2\n"));
     tree.Write(absl::StrCat("/proc/", pid, "/maps"), "1000-2000 rw-p 00000000 00:00 0 \n");
     tree.Write(absl::StrCat("/proc/", pid, "/status"), absl::StrCat("RssAnon:\t4 kB\nNSpid:\t", pid, status, "\n"));
     std::filesystem::create_directories(tree.root() + absl::StrCat("/proc/", pid, "/fd"));
@@ -204,7 +204,7 @@ TEST_CASE("a process that has the pid of a creator and is another") {
 
 TEST_CASE("the maps of a stranger that hangs are not read, and it may own anything") {
   Host host;
-  host.Process(13);
+  host.Process(13, "", /*threads=*/2);
   host.Thread(13, 13, "S");
   host.Thread(13, 14, "S");
   for (const char* name : {"psm_mapped", "psm_open"}) host.File(name, 8192);

@@ -214,12 +214,11 @@ bool IsOfUwsgi(const ProcessModel& process) { return process.is_worker() && proc
 std::string SpawnAdvice(const Facts& facts) {
   const bool started = StartedByMultiprocessing(facts);
   const bool served = facts.framework != Framework::kFork || absl::c_any_of(facts.model.processes, IsOfUwsgi);
-  // Ranks are forked where they can't be spawned, as in a notebook: what they run is defined in a cell.
-  if (facts.from_forkserver || facts.pids_are_ranks || (!started && served)) return "";
+  if (facts.from_forkserver || (!started && served)) return "";
   const SeenStartMethods* const seen = facts.start_methods();
   const std::string sentence = seen ? StartMethodsSentence(seen->look) : "";
   if (sentence.empty()) {
-    if (!started) return "";
+    if (!started || facts.pids_are_ranks) return "";
     return "What the spawn start method would send to each worker was not found: `cowprof pickle PID --object NAME` "
            "says how much that is, and what can't be sent.";
   }
