@@ -63,6 +63,26 @@ std::string NewMemoryAdvice(const ProcessModel* process, Framework framework) {
   return "new memory of this process, not copy-on-write: look for what it keeps";
 }
 
+// How many ranks there are is not a setting of memory.
+std::string CopyAdvice(const std::string& cause, bool of_rank) {
+  const auto advise = [of_rank](absl::string_view why) {
+    return absl::StrCat(of_rank ? "see cowprof report: " : "use fewer workers: ", why);
+  };
+  const auto advise_long_term = [of_rank](absl::string_view change) {
+    return absl::StrCat(of_rank ? "" : "use fewer workers; long-term, ", change);
+  };
+  if (cause == NameOf(Cause::kData)) return advise("each writes its own copy of the data");
+  if (cause == NameOf(Cause::kNativeRefcount)) return advise_long_term("keep many small tensors in one (torch.stack)");
+  if (cause == NameOf(Cause::kMallocReuse))
+    return advise("what they allocate lies on memory that the parent had freed");
+  // Columns have no reference counts and no cached hashes. Against the kernel's writes, the allocator's and those of
+  // code that specialises itself, they don't help.
+  if (cause == NameOf(Cause::kRefcount) || cause == NameOf(Cause::kHash))
+    return advise_long_term("keep the data in columns (numpy, Arrow) instead of Python objects");
+  return of_rank ? advise("each copies what it inherits")
+                 : advise("each copies what it inherits; cowprof report says what and where");
+}
+
 std::string MemoryAdvice(const std::string& cause, const ProcessModel* process, Framework framework,
                          bool has_gc_freeze) {
   const bool served = process != nullptr && process->duty.start == StartMethod::kForkserver;
@@ -74,19 +94,8 @@ std::string MemoryAdvice(const std::string& cause, const ProcessModel* process, 
     return !has_gc_freeze ? "call gc.disable() in the workers if they create no cycles"
            : served       ? "call gc.freeze() at the end of the last module that the forkserver preloads"
                           : "call gc.freeze() once, before the workers start";
-  if (cause == NameOf(Cause::kData)) return "use fewer workers: each writes its own copy of the data";
   if (cause.empty()) return "find what else counts against this limit";
-  if (cause == NameOf(Cause::kNativeRefcount))
-    return "use fewer workers; long-term, keep many small tensors in one (torch.stack)";
-  if (cause == NameOf(Cause::kMallocReuse))
-    return "use fewer workers: what they allocate lies on memory that the parent had freed";
-  // Columns have no reference counts and no cached hashes. Against the kernel's writes, the allocator's and those of
-  // code that specialises itself, they don't help.
-  if (cause == NameOf(Cause::kRefcount) || cause == NameOf(Cause::kHash)) {
-    return "use fewer workers; long-term, keep the data in columns (numpy, Arrow) instead of "
-           "Python objects";
-  }
-  return "use fewer workers: each copies what it inherits; cowprof report says what and where";
+  return CopyAdvice(cause, process != nullptr && process->role == Role::kRank);
 }
 
 // The findings about copies by each cause; more than one: whichever comes first.
@@ -134,19 +143,21 @@ bool IsAboutAnother(const Diagnosis& found, const ProcessModel* process) {
 }
 
 // What helps at once, before what the finding advises.
-std::string AtOnce(const Alert& alert, bool of_worker, const Findings& findings, absl::string_view then) {
+std::string AtOnce(const Alert& alert, const ProcessModel* process, const Findings& findings, absl::string_view then) {
   if (absl::StartsWith(then, kNoLargerShm)) return "";
   if (alert.kind == LimitKind::kShm || alert.kind == LimitKind::kShmInodes) {
     return findings.framework == Framework::kDataLoader
                ? "use fewer workers, a smaller batch or prefetch_factor now; then: "
                : "use fewer workers now; then: ";
   }
-  const bool leaks = alert.cause == kNewMemory || !of_worker, saves = findings.trains;
-  if (leaks) return saves ? "write a checkpoint now; then: " : "";
+  const bool saves = findings.trains;
+  const bool fewer_would_help =
+      alert.cause != kNewMemory && process != nullptr && process->is_worker() && process->role != Role::kRank;
+  if (!fewer_would_help) return saves ? "write a checkpoint now; then: " : "";
   return absl::StrCat(saves ? "write a checkpoint now, " : "", "use fewer workers; then: ");
 }
 
-void Explain(const Findings& findings, const Diagnosis& found, bool of_worker, Alert* alert) {
+void Explain(const Findings& findings, const Diagnosis& found, const ProcessModel* process, Alert* alert) {
   alert->diagnosis = found.id;
   alert->headline = &found == &findings.diagnoses.front() ? findings.headline.sentence : found.summary;
   // Its text and advice are those of its own process; the finding may be about several.
@@ -163,7 +174,7 @@ void Explain(const Findings& findings, const Diagnosis& found, bool of_worker, A
   if (found.advice.empty() || larger_shm) return;
   const absl::string_view first = absl::StripSuffix(found.advice[0], ".");
   if (alert->kind != LimitKind::kDescriptors) {
-    alert->advice = absl::StrCat(AtOnce(*alert, of_worker, findings, first), first);
+    alert->advice = absl::StrCat(AtOnce(*alert, process, findings, first), first);
   } else {  // its two pieces are: what to do now, and the limit
     alert->advice = found.advice.size() < 2 ? std::string(first)
                                             : absl::StrCat(first, ". ", absl::StripSuffix(found.advice[1], "."));
@@ -181,7 +192,7 @@ void ExplainAlerts(const Findings& findings, const RunModel& model, std::vector<
     const auto found = std::find_if(findings.diagnoses.begin(), findings.diagnoses.end(), [&](const Diagnosis& one) {
       return absl::c_linear_search(ids, one.id) && !IsAboutAnother(one, process);
     });
-    if (found != findings.diagnoses.end()) Explain(findings, *found, of_worker, &alert);
+    if (found != findings.diagnoses.end()) Explain(findings, *found, process, &alert);
   }
 }
 

@@ -630,6 +630,20 @@ TEST_CASE("a server has no checkpoint and no batches") {
   CHECK(absl::StrContains(all(), "checkpoint"));
 }
 
+TEST_CASE("a forked rank is not advised to be one of fewer") {
+  RunModel model;
+  model.processes = {{.index = 0, .role = Role::kParent}, {.index = 1, .role = Role::kWorker}};
+  const auto advice = [&](const std::string& cause) {
+    return AlertAdvice({.kind = LimitKind::kHost, .index = 1, .cause = cause}, model);
+  };
+  const auto causes = {"refcount", "hash", "native_refcount", "data", "malloc_reuse", "other"};
+  for (const char* cause : causes) CHECK(absl::StrContains(advice(cause), "use fewer workers"));
+  model.processes[1].role = Role::kRank;
+  for (const char* cause : causes) CHECK_FALSE(absl::StrContains(advice(cause), "workers"));
+  CHECK(absl::EndsWith(advice("refcount"), "; keep the data in columns (numpy, Arrow) instead of Python objects"));
+  CHECK(absl::EndsWith(advice("other"), "; see cowprof report: each copies what it inherits"));
+}
+
 TEST_CASE("an alert says what the first finding says that fits its limit") {
   Findings findings;
   RunModel model;
@@ -684,6 +698,8 @@ TEST_CASE("an alert says what the first finding says that fits its limit") {
   std::vector<Alert> over = {{.over = true, .index = 1, .cause = "refcount"}};
   ExplainAlerts(findings, model, &over);
   CHECK(over[0].diagnosis.empty());
+  model.processes[1].role = Role::kRank;
+  CHECK(of(LimitKind::kHost, 1, "refcount").advice == "write a checkpoint now; then: Mend cow-refcount");
 }
 
 TEST_CASE("a pace that would read as none is left out") {
