@@ -1,16 +1,20 @@
 // Which files are read as recordings, by whom.
 #include "cli/fleet_files.h"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <functional>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "fixture_tree.h"
+#include "posix/fd.h"
 #include "random_recording.h"
 #include "root_as_on_nfs.h"
 #include "skip.h"
@@ -24,6 +28,16 @@ void WriteRecording(const std::string& path) {
   REQUIRE(file.ok());
   REQUIRE((*file)->Write(recording.Next(), {}).ok());
   REQUIRE((*file)->Finish(absl::Seconds(9), "target ended").ok());
+}
+
+std::string StderrOf(const std::function<void()>& run) {
+  const Fd written(memfd_create("stderr", MFD_CLOEXEC)), before(dup(STDERR_FILENO));
+  dup2(written.fd(), STDERR_FILENO);
+  run();
+  dup2(before.fd(), STDERR_FILENO);
+  char text[1000];
+  const ssize_t size = pread(written.fd(), text, sizeof(text), 0);
+  return std::string(text, std::max<ssize_t>(size, 0));
 }
 
 }  // namespace
@@ -82,11 +96,14 @@ TEST_CASE("ranks get a row each, unless there are thousands") {
     REQUIRE((*file)->Write(sample, {}).ok());
     REQUIRE((*file)->Finish(absl::Seconds(9), "target ended").ok());
     WholeRecording whole;
-    REQUIRE(ReadRecording(path, {}, &whole).ok());
+    const std::string noted = StderrOf([&] { REQUIRE(ReadRecording(path, {}, &whole).ok()); });
+    const bool together = ranks > 1000;
+    CHECK(absl::StrContains(noted, "has 2,000 ranks: they are taken together") == together);
+    CHECK(noted.empty() == !together);
     const auto rows = RowsOf(whole, Judge(whole.run));
     REQUIRE(rows.ok());
-    CHECK(rows->size() == (ranks > 1000 ? 1 : ranks));
-    CHECK(TellsRanksApart(whole) == (ranks < 1000));
+    CHECK(rows->size() == (together ? 1 : ranks));
+    CHECK(TellsRanksApart(whole) == !together);
   }
 }
 
