@@ -73,6 +73,8 @@ void PageBuilder::EncodeMap() {
 }
 
 void PageBuilder::End() {
+  if (ended_) return;
+  ended_ = true;
   series_.Settle();
   blame_.Settle();
   if (side_ == nullptr) {
@@ -83,6 +85,7 @@ void PageBuilder::End() {
 }
 
 PageData PageBuilder::LastData(const RunModel& model, const Findings& findings, const RecordingState& state) {
+  End();
   if (side_ != nullptr) side_->WaitFor(encoding_map_);
   return Assemble(model, findings, state, std::move(encoded_map_));
 }

@@ -48,9 +48,10 @@ class PageBuilder {
   void Add(const Sample& sample, const std::vector<Alert>& raised, const Run& run);
   // Valid until the next sample.
   PageData Data(const RunModel& model, const Findings& findings, const RecordingState& state) const;
-  // No sample follows: what needs no findings is written beside what the caller does until LastData().
+  // No sample follows: what needs no findings is written beside what the caller does until LastData(), which calls this
+  // if the caller has not.
   void End();
-  // Data() of the whole recording, after End(): what the data does not refer to was freed.
+  // Data() of the whole recording, once: what the data does not refer to was freed.
   PageData LastData(const RunModel& model, const Findings& findings, const RecordingState& state);
 
  private:
@@ -65,6 +66,7 @@ class PageBuilder {
   PageMap map_;
   PageMap::Encoded encoded_map_;
   uint64_t encoding_map_ = 0;         // the number of that work
+  bool ended_ = false;
   std::unique_ptr<SideThread> side_;  // ends before what it works on
 };
 

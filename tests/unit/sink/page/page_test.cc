@@ -324,8 +324,7 @@ TEST_CASE("page: with a thread beside it is the same") {
     alone.Add(sample, {}, run);
     beside.Add(sample, {}, run);
   }
-  alone.End();
-  beside.End();
+  beside.End();  // which the other is not told
   const Findings findings = Judge(run);
   const auto data = [&](PageBuilder* builder) {
     return absl::StrJoin(builder->LastData(run.model, findings, {.complete = true}).parts(), "");
