@@ -1,5 +1,5 @@
 // Keeps the pages that a walk has read, so that a million small reads become some thousand. What it has is as old as
-// its first read of the page: make a new one to look again.
+// its first read of the page: make a new one to look again. One of another one keeps nothing itself.
 #ifndef COWPROF_PYTHON_CACHED_MEMORY_H_
 #define COWPROF_PYTHON_CACHED_MEMORY_H_
 
@@ -17,9 +17,10 @@ namespace cowprof {
 
 class CachedMemory : public MemoryReader {
  public:
-  explicit CachedMemory(const MemoryReader& memory) : memory_(memory) {}
+  explicit CachedMemory(const MemoryReader& memory)
+      : memory_(memory), is_kept_(dynamic_cast<const CachedMemory*>(&memory) != nullptr) {}
   bool Read(uint64_t address, absl::Span<char> bytes) const override {
-    if (bytes.size() > kMostCached) return memory_.Read(address, bytes);
+    if (is_kept_ || bytes.size() > kMostCached) return memory_.Read(address, bytes);
     while (!bytes.empty()) {
       const uint64_t page = address / kLeastPageBytes, within = address % kLeastPageBytes;
       const char* data = Page(page);
@@ -76,6 +77,7 @@ class CachedMemory : public MemoryReader {
     return true;
   }
   const MemoryReader& memory_;
+  const bool is_kept_;
   mutable std::array<std::unique_ptr<Piece>, kPieces> pieces_;
   mutable uint64_t last_ = 0;
   mutable const char* last_data_ = nullptr;

@@ -218,8 +218,9 @@ uint64_t FindInDict(const PythonLayout& layout, const MemoryReader& memory, uint
   if (!table) return 0;
   const size_t most = std::min(table->count, search->most);
   std::vector<char> entries(kBatch * table->entry_bytes);
-  for (size_t first = 0, count = 0; first < most; first += count) {
-    count = std::min(first == 0 ? kFirstBatch : kBatch, most - first);
+  for (size_t done = 0, count = 0; done < most; done += count) {
+    count = std::min(done == 0 ? kFirstBatch : kBatch, most - done);
+    const size_t first = search->newest_first ? table->count - done - count : done;
     if (!memory.Read(table->entries + first * table->entry_bytes,
                      absl::MakeSpan(entries.data(), count * table->entry_bytes))) {
       return 0;

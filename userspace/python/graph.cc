@@ -61,7 +61,14 @@ std::optional<TypeShape> ObjectGraph::ReadShape(uint64_t type) {
 }
 
 uint64_t ObjectGraph::InDict(uint64_t dict, absl::string_view key, size_t most) const {
-  DictSearch search{.most = most};
+  return Search(dict, key, {.most = most});
+}
+
+uint64_t ObjectGraph::NewestInDict(uint64_t dict, absl::string_view key) const {
+  return Search(dict, key, {.newest_first = true});
+}
+
+uint64_t ObjectGraph::Search(uint64_t dict, absl::string_view key, DictSearch search) const {
   const uint64_t found = FindInDict(layout(), memory_, dict, key, &search);
   compared_keys_ += search.compared;
   cut_lookups_ += !search.whole;

@@ -115,6 +115,7 @@ class ObjectGraph {
   // ---- Lookups ----
   static constexpr size_t kMostNames = 1 << 20;  // of a module, or of a dict that the user names
   uint64_t InDict(uint64_t dict, absl::string_view key, size_t most = DictSearch().most) const;
+  uint64_t NewestInDict(uint64_t dict, absl::string_view key) const;  // one that was added just now
   // Lookups that found nothing where something may be, and keys that were compared, since the beginning.
   uint64_t cut_lookups() const { return cut_lookups_; }
   uint64_t unreadable_lookups() const { return unreadable_lookups_; }  // of those that were cut
@@ -149,6 +150,7 @@ class ObjectGraph {
   std::vector<Slot> SlotsOf(const TypeShape& shape) const;          // __slots__ of all of its classes
 
  private:
+  uint64_t Search(uint64_t dict, absl::string_view key, DictSearch search) const;
   uint64_t DictOf(uint64_t object, const TypeShape& shape) const;
   uint64_t InAttributes(uint64_t object, const TypeShape& shape, absl::string_view name, size_t most) const;
   // Values that are kept apart from their keys, in the order in which they were set. 3.11 and later.

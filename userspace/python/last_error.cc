@@ -23,12 +23,9 @@ uint64_t TracebackOf(ObjectGraph& graph, uint64_t error) {
 }
 
 uint64_t ErrorIn(ObjectGraph& graph) {
-  const uint64_t sys = graph.ModuleDict("sys");
-  for (const char* name : {"last_exc", "last_value"}) {
-    const uint64_t error = graph.InDict(sys, name);
-    if (error != 0 && error != graph.interpreter().none) return error;
-  }
-  return 0;
+  const uint64_t error =
+      graph.NewestInDict(graph.ModuleDict("sys"), graph.layout().minor < 12 ? "last_value" : "last_exc");
+  return error == graph.interpreter().none ? 0 : error;
 }
 
 // PyTracebackObject has tb_next at 16 and tb_frame at 24, PyFrameObject since 3.11 f_frame at 24.
@@ -107,8 +104,9 @@ std::vector<RawFrame> TracebackFrames(ObjectGraph& graph, uint64_t object) {
 }
 
 std::vector<RawFrame> LastTraceback(ObjectGraph& graph) {
-  const uint64_t traceback = graph.InDict(graph.ModuleDict("sys"), "last_traceback");
-  return FramesFrom(graph, graph.TypeName(traceback) == "traceback" ? traceback : TracebackOf(graph, ErrorIn(graph)));
+  std::vector<RawFrame> frames = FramesFrom(graph, TracebackOf(graph, ErrorIn(graph)));
+  if (!frames.empty()) return frames;
+  return FramesFrom(graph, graph.NewestInDict(graph.ModuleDict("sys"), "last_traceback"));
 }
 
 std::optional<LastError> ReadLastError(const Interpreter& interpreter, const MemoryReader& memory) {

@@ -147,8 +147,8 @@ PickleLook LookAtPickle(const Interpreter& interpreter, const MemoryReader& memo
   }
 }
 
-PickleLook LookAtEnding(const Interpreter& interpreter, const MemoryReader& memory, const PickleRoot& root,
-                        const PickleLimits& limits) {
+PickleLook LookAtEnding(const Interpreter& interpreter, const MemoryReader& memory, const MemoryReader& taken,
+                        const PickleRoot& root, const PickleLimits& limits) {
   const absl::Duration began = BootTime();
   PickleLook look = LookOf(interpreter, root);
   if (root.parts.empty()) return look;
@@ -159,7 +159,7 @@ PickleLook LookAtEnding(const Interpreter& interpreter, const MemoryReader& memo
     if (enough == absl::InfiniteDuration() && reading->HasSureFailure()) enough = BootTime() + kAfterFirst;
     return BootTime() < enough;
   };
-  PickleWalk walk(interpreter, memory, until_found, /*ending=*/true);
+  PickleWalk walk(interpreter, taken, until_found, /*ending=*/true);
   reading = &walk;
   walk.Run(root);
   std::vector<bool> kept(walk.failures.size(), true);

@@ -23,8 +23,9 @@ PickleLook LookAtPickle(const Interpreter& interpreter, const MemoryReader& memo
 
 // The same for a process that is ending: what it holds is taken down while it is read, so only the failures that are
 // found mean anything. One walk; each finding is read once more at once, and kept even if it is not there any more.
-PickleLook LookAtEnding(const Interpreter& interpreter, const MemoryReader& memory, const PickleRoot& root,
-                        const PickleLimits& limits);
+// `taken`: what else was read of `memory` for this may be kept, so that it is as it was then.
+PickleLook LookAtEnding(const Interpreter& interpreter, const MemoryReader& memory, const MemoryReader& taken,
+                        const PickleRoot& root, const PickleLimits& limits);
 
 }  // namespace cowprof
 

@@ -25,7 +25,7 @@ bool PickleWalk::OutOfBudget() {
   capped = objects >= limits_.objects;
   // Objects of which many are visited at once, or that are met again, may step over a multiple.
   if (objects < next_pause_) return capped || OutOfTime();
-  next_pause_ = objects + 1024;
+  next_pause_ = objects + 128;
   LookAtClock();
   return capped;
 }

@@ -59,12 +59,12 @@ class Finder {
 
   absl::StatusOr<PickleRoot> Find(absl::string_view expression);
   PickleRoot FindByItself(const JudgedRoots& judged);
-  PickleRoot FindInTraceback() { return FindIn(LastTraceback(graph_)); }
+  PickleRoot FindInTraceback(const PickleRoot& known) { return FindIn(LastTraceback(graph_), known); }
 
  private:
   // Also those of a module, whose frame has them in a dict.
   std::vector<Variable> VariablesOf(const RawFrame& frame);
-  PickleRoot FindIn(const std::vector<RawFrame>& traceback);
+  PickleRoot FindIn(const std::vector<RawFrame>& traceback, const PickleRoot& known = {});
   // The frames of tracebacks and exceptions in local variables: a debugger after the end of what it debugs.
   std::vector<RawFrame> KeptFrames(const std::vector<RawFrame>& frames);
   uint64_t Opened(uint64_t object) {
@@ -73,6 +73,7 @@ class Finder {
   uint64_t Item(uint64_t object, const ObjectStep& step);
   // The Process of `frames` whose start() failed, and the arguments that its function is given.
   void FindFailed(const std::vector<RawFrame>& frames);
+  bool HasFailed(const PickleRoot& known) const;  // it sends that
   std::string WhereOf(const RawFrame& frame);
   // What workers get of an object, by its type. Asked of every variable, so this also asks whether to go on.
   enum class Sent { kNothing, kItself, kPartsOfLoader };
@@ -189,7 +190,7 @@ absl::StatusOr<PickleRoot> Finder::Find(absl::string_view expression) {
 }
 
 Finder::Sent Finder::SentOf(uint64_t type) {
-  if (!stopped_ && ++variables_ % 1024 == 0 && go_on_) stopped_ = !go_on_();
+  if (!stopped_ && ++variables_ % 128 == 0 && go_on_) stopped_ = !go_on_();
   if (stopped_) return Sent::kNothing;
   const auto [known, is_new] = sent_.try_emplace(type, Sent::kNothing);
   if (!is_new) return known->second;
@@ -335,7 +336,7 @@ PickleRoot Finder::FindByItself(const JudgedRoots& judged) {
   for (uint64_t i = 0; i < kMostModules && !stopped_ && modules.Next(cached_, &module); ++i) {
     if (TakeFromModule(graph_.Text(module.name), graph_.DictOfModule(module.object), &root)) return root;
   }
-  root = FindInTraceback();
+  root = FindIn(LastTraceback(graph_));
   return root.parts.empty() ? FindIn(KeptFrames(frames)) : root;
 }
 
@@ -367,10 +368,21 @@ void Finder::FindFailed(const std::vector<RawFrame>& frames) {
   }
 }
 
-PickleRoot Finder::FindIn(const std::vector<RawFrame>& frames) {
+bool Finder::HasFailed(const PickleRoot& known) const {
+  if (failed_ == 0 || known.parts.empty()) return false;
+  const auto is_sent = [this](uint64_t subject) { return absl::c_linear_search(failed_arguments_, subject); };
+  return known.starter == failed_ || (known.of_loader && absl::c_any_of(known.subjects, is_sent));
+}
+
+PickleRoot Finder::FindIn(const std::vector<RawFrame>& frames, const PickleRoot& known) {
   PickleRoot root;
   if (frames.empty()) return root;
   FindFailed(frames);
+  if (HasFailed(known)) {
+    root = known;
+    root.where = "in a traceback";
+    return root;
+  }
   bool in_frame = TakeFrom(frames, /*of_library=*/false, &root);
   const bool own = in_frame || TakeFromModule("__main__", graph_.ModuleDict("__main__"), &root);
   if (!own && !TakeFromSpawn(frames, &root)) in_frame = TakeFrom(frames, /*of_library=*/true, &root);
@@ -391,8 +403,8 @@ PickleRoot FindWhatWorkersGet(const Interpreter& interpreter, const MemoryReader
   return Finder(interpreter, memory, std::move(go_on)).FindByItself(judged);
 }
 
-PickleRoot FindWhatFailed(const Interpreter& interpreter, const MemoryReader& memory) {
-  return Finder(interpreter, memory).FindInTraceback();
+PickleRoot FindWhatFailed(const Interpreter& interpreter, const MemoryReader& memory, const PickleRoot& known) {
+  return Finder(interpreter, memory).FindInTraceback(known);
 }
 
 }  // namespace cowprof

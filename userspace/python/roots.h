@@ -50,12 +50,13 @@ struct JudgedRoots {
 absl::StatusOr<PickleRoot> FindObject(const Interpreter& interpreter, const MemoryReader& memory,
                                       absl::string_view expression);
 
-// Without parts: there is none. `go_on`: asked every 1,024 variables, as in PickleLimits; false ends the search.
+// Without parts: there is none. `go_on`: asked every 128 variables, as in PickleLimits; false ends the search.
 PickleRoot FindWhatWorkersGet(const Interpreter& interpreter, const MemoryReader& memory,
                               std::function<bool()> go_on = nullptr, const JudgedRoots& judged = {});
 
-// The same from the frames of the last traceback (sys.last_exc, sys.last_traceback) alone.
-PickleRoot FindWhatFailed(const Interpreter& interpreter, const MemoryReader& memory);
+// The same from the frames of the last traceback (sys.last_exc, sys.last_traceback) alone. `known`: what was found
+// before. If that is what failed, it is returned at once.
+PickleRoot FindWhatFailed(const Interpreter& interpreter, const MemoryReader& memory, const PickleRoot& known = {});
 
 }  // namespace cowprof
 

@@ -2,6 +2,7 @@
 // then on the process lives for some milliseconds, which is why it is read that often.
 #include "recorder/start_method_scout.h"
 
+#include <malloc.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <functional>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +20,7 @@
 #include "model/estimate/pickle_cost.h"
 #include "posix/clock.h"
 #include "posix/keep_only.h"
+#include "python/cached_memory.h"
 #include "python/last_error.h"
 #include "python/pickle_look.h"
 #include "python/roots.h"
@@ -34,9 +37,9 @@ constexpr size_t kMostWatched = 16, kMostListed = 16;  // processes; failures an
 constexpr size_t kMostBesideStarted = 8;               // processes: the others keep their room
 constexpr size_t kLongestText = 400;                   // of a field of a report, bytes
 // Between two reads while something is pickled; while it may be; later, of a program that pickled before; and of one
-// that forks its workers, which must not lose batches to wake-ups.
+// that forks its workers, which must not lose batches to wake-ups: there an error is met only if the program lives on.
 constexpr absl::Duration kFastGap = absl::Milliseconds(1), kGap = absl::Milliseconds(4),
-                         kLateGap = absl::Milliseconds(50), kSlowGap = absl::Milliseconds(250);
+                         kLateGap = absl::Milliseconds(50), kSlowGap = absl::Seconds(1);
 // What is sent is pickled right after multiprocessing has started its helper: the error, if it is small, comes first.
 constexpr absl::Duration kErrorFirst = absl::Milliseconds(40);
 constexpr absl::Duration kFastTime = absl::Seconds(20), kTime = absl::Minutes(10), kStartTime = absl::Seconds(10);
@@ -46,6 +49,7 @@ constexpr absl::Duration kFirstWork = absl::Milliseconds(50), kWork = absl::Mill
                          kRest = absl::Milliseconds(15);
 constexpr uint64_t kMostObjects = 1'000'000;
 constexpr absl::Duration kMostTime = absl::Seconds(30);
+constexpr int kReserve = 4 << 20;  // bytes
 constexpr absl::Duration kMostToEnd = absl::Milliseconds(100);
 // Of a process that is ending: it goes on for a while after the first finding, which need not be that of the error.
 constexpr uint64_t kMostObjectsAtEnd = 300'000;
@@ -92,13 +96,36 @@ struct Watched {
   std::unique_ptr<ProcessMemory> memory;  // of this process
   std::optional<SysWatch> sys;
   JudgedRoots judged;
+  PickleRoot looked_at;  // while a walk over it goes on
   bool started = false;  // by multiprocessing
   bool told = false;     // of its error
 };
 
+// Calls `before_read` before each read.
+class InterruptedMemory : public MemoryReader {
+ public:
+  InterruptedMemory(const MemoryReader& memory, std::function<void()> before_read)
+      : memory_(memory), before_read_(std::move(before_read)) {}
+  bool Read(uint64_t address, absl::Span<char> bytes) const override {
+    before_read_();
+    return memory_.Read(address, bytes);
+  }
+  bool ReadIfPresent(uint64_t address, absl::Span<char> bytes) const override {
+    before_read_();
+    return memory_.ReadIfPresent(address, bytes);
+  }
+
+ private:
+  const MemoryReader& memory_;
+  const std::function<void()> before_read_;
+};
+
 class Scout {
  public:
-  explicit Scout(int socket) : socket_(socket) {}
+  explicit Scout(int socket) : socket_(socket) {
+    mallopt(M_MMAP_THRESHOLD, 2 * kReserve);
+    mallopt(M_TRIM_THRESHOLD, 2 * kReserve);
+  }
   void Run();
 
  private:
@@ -110,6 +137,8 @@ class Scout {
   void AwaitError(const Watched* watched);
   void Look(const Request& request);
   void LookAtError(const ProcessId& id, Watched* watched);
+  absl::Duration GapInWalk() const;
+  void PollInWalk();
   bool GoOn();
   void Tell(const ProcessId& id, const char* key, Json report);
 
@@ -119,7 +148,10 @@ class Scout {
   absl::Duration fast_until_ = -absl::InfiniteDuration(), until_ = -absl::InfiniteDuration();
   bool pickles_ = false;  // the program, for workers that it starts
   bool found_ = false;    // what workers would be sent
-  absl::Duration polled_, walk_began_, rested_;
+  // For a look at an error, which has milliseconds: to get a new page from the kernel may take longer than to read one of
+  // the target. Malloc keeps what is freed.
+  std::string reserve_;
+  absl::Duration polled_, asked_, walk_began_, rested_;
 };
 
 Watched* Scout::Know(const ProcessId& id) {
@@ -131,6 +163,7 @@ Watched* Scout::Know(const ProcessId& id) {
   watched.program->Inspect(absl::ZeroDuration());
   const Interpreter& python = watched.program->interpreter();
   if (!PickleObstacle(*watched.program).empty()) return nullptr;
+  if (reserve_.empty()) reserve_.assign(kReserve, '\1');
   watched.memory.reset(new ProcessMemory(watched.program->MemoryOf(id.pid)));
   watched.sys.emplace(python, *watched.memory);
   return &(watched_[id] = std::move(watched));
@@ -208,14 +241,16 @@ void Scout::Poll() {
 void Scout::LookAtError(const ProcessId& id, Watched* watched) {
   const Interpreter& python = watched->program->interpreter();
   const LineageMemory& memory = watched->program->memory();
-  std::optional<LastError> error = ReadLastError(python, memory);
+  std::string().swap(reserve_);
+  const CachedMemory taken(memory);
+  std::optional<LastError> error = ReadLastError(python, taken);
   if (!error || !(error->in_start || error->in_send || watched->started)) return;
   watched->told = true;
   if (watched->started || !error->in_start) {
     Tell(id, "error", {{"error", error->type}, {"message", error->message}, {"importing_main", error->importing_main}});
     return;
   }
-  const PickleLook look = LookAtEnding(python, memory, FindWhatFailed(python, memory),
+  const PickleLook look = LookAtEnding(python, memory, taken, FindWhatFailed(python, taken, watched->looked_at),
                                        {.objects = kMostObjectsAtEnd, .time = kMostTimeAtEnd});
   Tell(id, "failed",
        {{"error", error->type},
@@ -227,16 +262,25 @@ void Scout::LookAtError(const ProcessId& id, Watched* watched) {
         {"look", EncodeLook(Shortened(look))}});
 }
 
+absl::Duration Scout::GapInWalk() const { return BootTime() < fast_until_ ? kFastGap : kGap; }
+
+// Called at each read of a walk: its steps may be longer than the error is there.
+void Scout::PollInWalk() {
+  if (BootTime() - polled_ >= GapInWalk()) Poll();
+}
+
 // Called within a walk. False: the recorder is gone, which would wait for the end of the walk.
 bool Scout::GoOn() {
-  if (BootTime() - polled_ >= kGap) {
+  if (const absl::Duration now = BootTime(); now - asked_ >= kGap) {
+    asked_ = now;
     pollfd recorder = {socket_, POLLRDHUP, 0};
     if (poll(&recorder, 1, 0) > 0 && (recorder.revents & (POLLHUP | POLLRDHUP)) != 0) return false;
-    Poll();
   }
+  PollInWalk();
   if (CpuTime() - walk_began_ < kFirstWork || CpuTime() - rested_ < kWork) return true;
-  for (absl::Duration rest = kRest; rest > absl::ZeroDuration(); rest -= kGap) {
-    absl::SleepFor(std::min(rest, kGap));
+  const absl::Duration gap = GapInWalk();
+  for (absl::Duration rest = kRest; rest > absl::ZeroDuration(); rest -= gap) {
+    absl::SleepFor(std::min(rest, gap));
     Poll();
   }
   rested_ = CpuTime();
@@ -264,12 +308,15 @@ void Scout::Look(const Request& request) {
   const auto find_root = [&](const MemoryReader& memory) {
     PickleRoot root = FindWhatWorkersGet(python, memory, limits.go_on, judged);
     if (!root.parts.empty()) subjects = root.subjects;
-    return root;
+    return watched->looked_at = root;
   };
   PickleMix mix;
-  PickleLook look = LookAtPickle(python, watched->program->memory(), find_root, limits, &mix);
-  if (look.root.empty() && request.other.pid != 0)
-    look = LookAtPickle(python, watched->program->MemoryOf(request.other.pid), find_root, limits, &mix);
+  const auto look_in = [&](const MemoryReader& memory) {
+    return LookAtPickle(python, InterruptedMemory(memory, [this] { PollInWalk(); }), find_root, limits, &mix);
+  };
+  PickleLook look = look_in(watched->program->memory());
+  if (look.root.empty() && request.other.pid != 0) look = look_in(watched->program->MemoryOf(request.other.pid));
+  watched->looked_at = PickleRoot();
   if (!look.root.empty()) {
     look.held = UnpickledBytes(mix, look.bytes.high.has_value());
     watched->judged.subjects.insert(subjects.begin(), subjects.end());

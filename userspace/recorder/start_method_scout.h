@@ -34,7 +34,7 @@ class StartMethodScout {
   StartMethodScout(pid_t pid, Fd socket) : pid_(pid), socket_(std::move(socket)) {}
   ~StartMethodScout();  // the process ends within 100 ms, or with the recorder
 
-  // Watches a process, which runs Python, until it ends: several times a second at least.
+  // Watches a process, which runs Python, until it ends: once a second at least.
   void Watch(const ProcessId& id);
   // The same of a process that multiprocessing started: for its last error, closely for its first seconds, and only
   // while few are watched.

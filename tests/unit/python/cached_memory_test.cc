@@ -55,6 +55,16 @@ TEST_CASE("what was read of a page is not read again") {
   CHECK(Tells(cached, kFirst, 0));
 }
 
+TEST_CASE("of what another one has read it keeps nothing, and reads it as it was") {
+  Told told;
+  const CachedMemory first(told), second(static_cast<const MemoryReader&>(first));
+  CHECK(Tells(second, kFirst, 40));
+  told.absent.insert(kFirst / kPage);
+  CHECK(Tells(second, kFirst + 40, 40));
+  CHECK(Tells(first, kFirst + 80, 40));
+  CHECK(told.reads == 1);
+}
+
 TEST_CASE("a walk from page to page reads ahead, one by one where a page is absent") {
   Told told;
   const CachedMemory cached(told);

@@ -228,6 +228,23 @@ TEST_CASE("python objects: a search in a dict says whether it was whole") {
   CHECK_FALSE(search.readable);
 }
 
+TEST_CASE("python objects: a search from the newest name on") {
+  PythonMemory memory;
+  std::vector<uint64_t> keys(1000, 0x30000);
+  memory.AddStr(0x30000, "other");
+  memory.AddStr(0x31000, "first");
+  memory.AddStr(0x32000, "new");
+  keys.front() = 0x31000;
+  keys[997] = 0x32000;
+  const uint64_t dict = AddDict(&memory, keys);
+  DictSearch search{.newest_first = true};
+  CHECK(FindInDict(memory.layout(), memory, dict, "new", &search) == 0x1000 + 997);
+  CHECK(search.compared <= 8);
+  CHECK(FindInDict(memory.layout(), memory, dict, "first", &search) == 0x1000);
+  CHECK(FindInDict(memory.layout(), memory, dict, "none", &search) == 0);
+  CHECK(search.whole);
+}
+
 TEST_CASE("python objects: the value of an int, before 3.12 and since") {
   PythonMemory memory;
   const auto read = [&memory](uint32_t minor, int64_t tag, uint32_t low, uint32_t high) {

@@ -169,7 +169,7 @@ TEST_CASE("pickle look: at the end a failure that code of the program may drop d
   add_list(kRoot, items);
   memory.slow = kLists + 0x1000 * 6 + 0x100;
   const PickleLook look =
-      LookAtEnding(memory.interpreter(), memory, {.parts = {{"", kRoot}}, .expression = "x"}, PickleLimits());
+      LookAtEnding(memory.interpreter(), memory, memory, {.parts = {{"", kRoot}}, .expression = "x"}, PickleLimits());
   CHECK_FALSE(look.capped);
   REQUIRE(look.failures.size() == 2);
   CHECK(look.failures[0].path == "x[0].lock");

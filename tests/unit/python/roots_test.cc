@@ -89,7 +89,7 @@ TEST_CASE("pickle roots: whoever asked for the search is asked whether it goes o
           }).parts.empty());
     return asked;
   };
-  CHECK(count(true) == 3);
+  CHECK(count(true) == 4000 / 128);
   CHECK(count(false) == 1);
   CHECK(FindWhatWorkersGet(memory.interpreter(), memory).parts.empty());
 }
