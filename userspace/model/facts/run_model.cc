@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "model/facts/ended_aggregate.h"
 #include "model/facts/oom_evidence.h"
@@ -175,22 +177,24 @@ void ShareAtForks(const Sample& sample, RunModel* model) {
 // Follows the pages that become a parent's own as its children copy them. Call when the ends of the sample were added.
 // Only of the outermost process of each address space: what others share with it, it shares with them.
 void FollowChildren(const Sample& sample, RunModel* model) {
-  std::map<int, std::vector<ProcessModel*>> spaces;
+  absl::InlinedVector<ProcessModel*, 32> living;
   ForEachLately(*model, [&](ProcessModel& process) {
-    if (process.id.pid != 0 && !process.ended) spaces[process.space].push_back(&process);
+    if (process.id.pid != 0 && !process.ended) living.push_back(&process);
   });
-  for (const auto& [space, living] : spaces) {
-    ProcessModel* const parent = living.front();
+  const auto by_space = [](const ProcessModel* a, const ProcessModel* b) { return a->space < b->space; };
+  if (!absl::c_is_sorted(living, by_space)) absl::c_stable_sort(living, by_space);
+  for (auto begin = living.begin(), end = begin; begin != living.end(); begin = end) {
+    ProcessModel* const parent = *begin;
     CopiedShares copied;
     auto memory = model->private_memory.begin();
-    for (size_t i = 1; i < living.size(); ++i) {
-      memory = MemoryOf(living[i]->index, memory, model);
+    for (end = begin + 1; end != living.end() && (*end)->space == parent->space; ++end) {
+      memory = MemoryOf((*end)->index, memory, model);
       const double inherited = Or0(memory->second.inherited_pages());
-      const double share = inherited > 0 ? std::min(living[i]->inherited_copies() / inherited, 1.0) : 0;
+      const double share = inherited > 0 ? std::min((*end)->inherited_copies() / inherited, 1.0) : 0;
       copied.least = std::min(copied.least, share);
       copied.product *= share;
     }
-    if (living.size() > 1)
+    if (end - begin > 1)
       model->private_memory[parent->index].Follow(sample.t, copied, model->info.page_bytes, parent);
   }
 }

@@ -37,9 +37,11 @@ Json CopySitesJson(const RunModel& model) {
 }  // namespace
 
 void PageBlame::Add(const Sample& sample, const RunModel& model) {
-  for (const ProcessSample& row : sample.processes) touched_.insert(row.index);
-  if (touched_.size() > 2 * model.processes.size())
+  Touch(sample.processes);
+  if (touched_.size() > 2 * model.processes.size()) {
     absl::erase_if(touched_, [&](int index) { return model.Find(index) == nullptr; });
+    last_touched_.clear();
+  }
   if (sample.copy_sites.empty()) return;
   for (const CopySiteCount& count : sample.copy_sites) changed_.insert(count.index);
   any_changed_ = true;
@@ -50,6 +52,14 @@ void PageBlame::Add(const Sample& sample, const RunModel& model) {
     ForgetUnlisted(model);
   }
   if (++records_ % every_ == 0) AddCheckpoint(model);
+}
+
+// Mostly the same rows as in the sample before.
+void PageBlame::Touch(absl::Span<const ProcessSample> rows) {
+  last_touched_.resize(rows.size(), -1);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (last_touched_[i] != rows[i].index) touched_.insert(last_touched_[i] = rows[i].index);
+  }
 }
 
 void PageBlame::Settle() {
@@ -117,6 +127,7 @@ void PageBlame::AddCheckpoint(const RunModel& model) {
     for (const auto& [copy_site, count] : process->copy_sites) adding_.copy_sites.push_back({copy_site, count.copies});
   }
   touched_.clear();
+  last_touched_.clear();
   changed_.clear();
   any_changed_ = false;
   if (side_ != nullptr) {

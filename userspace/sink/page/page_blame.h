@@ -60,6 +60,7 @@ class PageBlame {
     std::vector<Of> processes;
     std::vector<CopySiteShare> copy_sites;
   };
+  void Touch(absl::Span<const ProcessSample> rows);
   void AddCheckpoint(const RunModel& model);
   void AddSteps(Checkpoint* checkpoint);
   void AddSteps(int index, absl::Span<const CopySiteShare> shares, size_t at);
@@ -73,6 +74,7 @@ class PageBlame {
   std::map<int, std::vector<Place>> places_;  // by process; in order of copy sites
   std::map<int, Count> counted_;              // copies of a process at its last checkpoint
   absl::flat_hash_set<int> touched_;          // processes that had a row since then: there may be thousands more
+  std::vector<int> last_touched_;             // of them, those of the last sample, in its order
   std::set<int> changed_;                     // processes whose places changed since then; some may be forgotten
   bool any_changed_ = false;                  // places did, since the last checkpoint
   bool forgot_places_ = false;                // of a process that is not listed any more

@@ -19,8 +19,8 @@ class SideThread {
   SideThread(const SideThread&) = delete;
   SideThread& operator=(const SideThread&) = delete;
   ~SideThread();  // work that has not begun is left undone
-  // Returns the number of this work. Nothing bounds how much is waiting: callers wait for what they gave before. Where
-  // there are as many threads as there may be, it is done at once.
+  // Returns the number of this work. The queue is unbounded: callers wait for their earlier work. If no thread could be
+  // started, does the work at once.
   uint64_t Run(std::function<void()> work);
   // Returns once this work is done. Throws what any work has thrown.
   void WaitFor(uint64_t number);
