@@ -129,8 +129,8 @@ void AddressSpaces::Take(Sample* sample) {
   if ((!full && !space_full_) || std::exchange(told_full_, true)) return;
   const std::string most = full ? absl::StrCat(most_regions_) : absl::StrCat(kMaxRanges, " of one address space");
   sample->events.push_back({.t = sample->t,
-                            .what = Note{absl::StrCat("the list of regions ends here, after ", most,
-                                                      "; pages are counted and explained as before")}});
+                            .what = Note{absl::StrCat("regions past the first ", most,
+                                                      " are not listed; pages are still counted and explained")}});
 }
 
 }  // namespace cowprof

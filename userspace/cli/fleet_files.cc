@@ -175,7 +175,7 @@ absl::Status ReadRecording(const std::string& path, const OnSample& on_sample, W
   recording->stopped_by_target = contents->stopped_by_target;
   const size_t ranks = HasRanks(run->model) ? recording->apart.Of(run->model).size() : 0;
   if (ranks > kMostRowsOfRanks && recording->note == nullptr) {
-    std::fprintf(stderr, "cowprof: %s has %s: they are taken together, because only up to %s get a row each\n",
+    std::fprintf(stderr, "cowprof: %s has %s, which are reported together: at most %s get a row each\n",
                  Printable(path, 300).c_str(), Plural(ranks, "rank").c_str(), HumanCount(kMostRowsOfRanks).c_str());
   }
   return absl::OkStatus();

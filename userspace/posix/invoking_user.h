@@ -26,8 +26,8 @@ class AsInvokingUser {
   bool active_ = false;
 };
 
-// Calls `read`, which returns false and sets errno if it fails: as this process, and where that may not (EACCES), as
-// the user who called sudo, of whose files NFS gives root no more than it gives anybody. For any thread.
+// Calls `read`, which returns false and sets errno if it fails, as this process; on EACCES calls it as the user who
+// called sudo, whose files on NFS may be closed to root (root squashing). Thread-safe.
 bool AsEitherUser(absl::FunctionRef<bool()> read);
 
 }  // namespace cowprof

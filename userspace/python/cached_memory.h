@@ -1,5 +1,5 @@
 // Keeps the pages that a walk has read, so that a million small reads become some thousand. What it has is as old as
-// its first read of the page: make a new one to look again. One of another one keeps nothing itself.
+// its first read of the page: make a new one to look again. One that wraps another caches nothing itself.
 #ifndef COWPROF_PYTHON_CACHED_MEMORY_H_
 #define COWPROF_PYTHON_CACHED_MEMORY_H_
 

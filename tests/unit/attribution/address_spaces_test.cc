@@ -146,7 +146,7 @@ TEST_CASE("when an address space has more regions than a sweep can number, it is
   CHECK(setting.NewStarts().empty());
   REQUIRE(setting.sample.events.size() == 1);
   CHECK(setting.sample.events[0].As<Note>()->text ==
-        "the list of regions ends here, after 65535 of one address space; pages are counted and explained as before");
+        "regions past the first 65535 of one address space are not listed; pages are still counted and explained");
   setting.spaces.RangesOf(3, 7, 0, absl::Seconds(21));
   setting.sample.events.clear();
   CHECK(setting.NewStarts().empty());

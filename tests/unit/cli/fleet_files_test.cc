@@ -98,7 +98,7 @@ TEST_CASE("ranks get a row each, unless there are thousands") {
     WholeRecording whole;
     const std::string noted = StderrOf([&] { REQUIRE(ReadRecording(path, {}, &whole).ok()); });
     const bool together = ranks > 1000;
-    CHECK(absl::StrContains(noted, "has 2,000 ranks: they are taken together") == together);
+    CHECK(absl::StrContains(noted, "has 2,000 ranks, which are reported together") == together);
     CHECK(noted.empty() == !together);
     const auto rows = RowsOf(whole, Judge(whole.run));
     REQUIRE(rows.ok());

@@ -74,7 +74,7 @@ std::string CopyAdvice(const std::string& cause, bool of_rank) {
   if (cause == NameOf(Cause::kData)) return advise("each writes its own copy of the data");
   if (cause == NameOf(Cause::kNativeRefcount)) return advise_long_term("keep many small tensors in one (torch.stack)");
   if (cause == NameOf(Cause::kMallocReuse))
-    return advise("what they allocate lies on memory that the parent had freed");
+    return advise("they allocate in inherited memory that the parent had freed");
   // Columns have no reference counts and no cached hashes. Against the kernel's writes, the allocator's and those of
   // code that specialises itself, they don't help.
   if (cause == NameOf(Cause::kRefcount) || cause == NameOf(Cause::kHash))

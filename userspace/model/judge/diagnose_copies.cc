@@ -284,8 +284,8 @@ Diagnosis CopiedFromFiles(const Facts& facts, uint64_t copies) {
                                    absl::StrCat("Writing to private mappings of files (", kPrivateMaps, ") copied ",
                                                 facts.Bytes(copies), " of their pages", facts.WorkersInSum()));
   diagnosis.evidence.push_back(absl::StrCat(HumanCount(copies), " pages of files became anonymous memory of the ",
-                                            facts.Copiers(), " (RssAnon rose by them), where the ", facts.Owner(),
-                                            " has none: this was never its memory"));
+                                            facts.Copiers(), " (RssAnon rose by as much); the ", facts.Owner(),
+                                            " has none there, so this was never its memory"));
   diagnosis.advice = {
       "Each page that a worker writes to is its own from then on, and never reaches the file. Where no write is meant, "
       "map the file for reading (mode=\"r\"): then all processes share its pages, and the line that writes raises an error.",

@@ -98,8 +98,8 @@ std::string AdviceOnNewMemory(const ProcessModel& process, uint64_t bytes, const
            : ReceivesTasks(process)
                ? "Most of the growth is new memory, arguments that were pickled and sent to the worker: send an index "
                  "or a path instead."
-               : "Most of the growth is new memory, what the worker received through a queue or pipe: bound what it "
-                 "keeps of it, or send an index or a path instead.";
+               : "Most of the growth is new memory that the worker received through a queue or pipe: limit how much "
+                 "it keeps, or send an index or a path instead.";
   }
   const char* const more = facts.dataloader() ? ", or reduce the batch size and prefetch_factor." : ".";
   if (KeepsGrowing(process, facts))

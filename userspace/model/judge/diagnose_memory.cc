@@ -383,7 +383,7 @@ Diagnosis TrainerGrowth(const Facts& facts) {
       "outputs or metrics that are appended to a list, logs, an unbounded cache, a queue "
       "that is filled faster than it is emptied",
       native                                    ? ""
-      : facts.framework == Framework::kPool     ? ", results of Pool.imap() that are fetched more slowly than they come"
+      : facts.framework == Framework::kPool     ? ", results of Pool.imap() that arrive faster than they are fetched"
       : facts.framework == Framework::kExecutor ? ", the input of Executor.map(), which is taken all at once"
                                                 : "",
       ".")};

@@ -289,7 +289,7 @@ void TellReceived(const Facts& facts, size_t growers, absl::string_view each, Di
                                     HumanBytes(diagnosis->bytes), growers == 1 ? " in it" : " in them", " at the peak",
                                     growers == 1 ? "" : absl::StrCat(", ", each), ". This is not copy-on-write.");
   diagnosis->advice = {
-      "Bound what is kept of it (a replay buffer, results that are gathered, a queue of writes), in bytes rather than "
+      "Limit how much received data is kept (a replay buffer, gathered results, a write queue), in bytes rather than "
       "items, or keep it in a file.",
       SharedItemsAdvice(facts, "If it is data that was there before the workers started, send")};
 }

@@ -153,7 +153,7 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
                        : freezes                          ? !HasOlderPython(facts.model, 7)
                        : diagnosis.id == "cow-data"       ? ProgramWrites(facts)
                        : diagnosis.id == "torch-refcount" ? ReadsTensors(facts)
-                       // It sends tasks to a pool; what a process is there to keep it saves nothing of.
+                       // The sketch sends tasks to a pool; it saves nothing of what a process is there to keep.
                        : diagnosis.id == "pickled-arguments" ? diagnosis.saves.has_value()
                                                              : true;
     if (helps) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework, WorkersInherit(facts));

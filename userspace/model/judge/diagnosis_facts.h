@@ -218,8 +218,8 @@ Diagnosis TrainerGrowth(const Facts& facts);
 // diagnose_pickled.cc
 Diagnosis PrivateBySpawn(const Facts& facts);
 Diagnosis PickledArguments(const Facts& facts);
-// Whether what this process receives are the arguments of tasks, as far as is known: a process of any other kind may be
-// there to keep what it receives.
+// Whether this process is known to receive the arguments of tasks. A process of any other kind may be there to keep
+// what it receives.
 bool ReceivesTasks(const ProcessModel& process);
 // Whether some of the workers at the peak were forked from the program itself, and so have its globals.
 bool WorkersInherit(const Facts& facts);

@@ -63,7 +63,7 @@ std::string NameOf(const FleetRow& row);
 
 // The processes of other ranks than one, by index.
 struct OtherRanks {
-  std::shared_ptr<const std::vector<int>> rank_of;  // of all ranks alike: which one each process is of; -1: of none
+  std::shared_ptr<const std::vector<int>> rank_of;  // shared by all ranks: the rank of each process; -1: none
   int own = 0;
   // Also a process that came after those of `rank_of`.
   bool Have(int index) const {

@@ -259,7 +259,7 @@ void AlertHook::Reap(bool wait) {
     if (*killed_after_ >= limits_.time)
       return Report(absl::StrCat("took longer than ", HumanDuration(limits_.time), " and was killed", except));
     return Report(absl::StrCat("was killed ", HumanDuration(*killed_after_), " after its start", except,
-                               ", since the recording had ended"));
+                               ", because the recording had ended"));
   }
   const Exit exit = ExitOf(status);
   if (exit.signaled) return Report(absl::StrCat("was killed by ", SignalName(exit.signal)));

@@ -185,7 +185,7 @@ TEST_CASE("diagnosis: what a process receives need not be arguments: it may be t
   CHECK(!found.saves);
   CHECK(found.sketch.empty());
   REQUIRE(found.advice.size() == 2);
-  CHECK(absl::StartsWith(found.advice[0], "Bound what is kept of it"));
+  CHECK(absl::StartsWith(found.advice[0], "Limit how much received data is kept"));
   CHECK(absl::StrContains(found.advice[1], "send an index"));
   for (const char* words : {"rguments", "task"}) CHECK(!absl::StrContains(TextOf(found), words));
   // A worker of a pool gets arguments; a pool beside it that got less does not make the rest arguments.

@@ -385,7 +385,7 @@ TEST_CASE("post-mortem: the advice tells memory that kept rising from what was p
   sent.run.model.frames = {{"/usr/lib/python3.11/multiprocessing/queues.py", "SimpleQueue.get", 367}};
   sent.run.model.growth_sites = {{{0}}};
   sent.run.model.processes[1].growth[0].pages = 200 * kPagesOfMiB;
-  CHECK(absl::StrContains(First(sent).advice[0], "what the worker received through a queue or pipe: bound what it"));
+  CHECK(absl::StrContains(First(sent).advice[0], "that the worker received through a queue or pipe: limit how much"));
   sent.run.model.processes[1].framework = Framework::kPool;
   CHECK(absl::StrContains(First(sent).advice[0], "arguments that were pickled and sent to the worker"));
   sent.run.model.frames = {{"/usr/lib/python3.11/multiprocessing/spawn.py", "_main", 126}};

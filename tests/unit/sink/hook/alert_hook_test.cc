@@ -244,7 +244,7 @@ TEST_CASE("the end of a recording ends a hook that hangs, and all that it starte
   SECTION("at once") {
     hook.Drop();
     CHECK(absl::StrContains(hook.said(), ": was killed "));
-    CHECK(absl::StrContains(hook.said(), " s after its start, since the recording had ended (reported once)"));
+    CHECK(absl::StrContains(hook.said(), " s after its start, because the recording had ended (reported once)"));
   }
   pid_t pid = 0;
   std::ifstream(hook.root() + "/pid") >> pid;
