@@ -23,9 +23,13 @@ uint64_t TracebackOf(ObjectGraph& graph, uint64_t error) {
 }
 
 uint64_t ErrorIn(ObjectGraph& graph) {
-  const uint64_t error =
-      graph.NewestInDict(graph.ModuleDict("sys"), graph.layout().minor < 12 ? "last_value" : "last_exc");
-  return error == graph.interpreter().none ? 0 : error;
+  const uint64_t sys = graph.ModuleDict("sys");
+  for (const char* name : {"last_exc", "last_value"}) {
+    if (graph.layout().minor < 12 && absl::string_view(name) == "last_exc") continue;
+    const uint64_t error = graph.NewestInDict(sys, name);
+    if (error != 0 && error != graph.interpreter().none) return error;
+  }
+  return 0;
 }
 
 // PyTracebackObject has tb_next at 16 and tb_frame at 24, PyFrameObject since 3.11 f_frame at 24.
