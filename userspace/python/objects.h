@@ -74,10 +74,10 @@ std::optional<int64_t> ReadInt(const PythonLayout& layout, const MemoryReader& m
 inline constexpr size_t kMaxKeyBytes = 1024;  // of a key that is looked up, UTF-8
 
 struct DictSearch {
-  size_t most = 4096;     // entries to compare
+  size_t most = 4096;         // entries to compare
   bool newest_first = false;  // from the last entry on: sooner for names that were added just now
-  size_t compared = 0;    // is increased
-  bool whole = false;     // is set. False: there may be such a key that was not seen
+  size_t compared = 0;        // is increased
+  bool whole = false;         // is set. False: there may be such a key that was not seen
   bool readable = false;  // is set. False: it is not whole since memory could not be read, as while the dict is resized
 };
 

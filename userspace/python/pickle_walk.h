@@ -145,7 +145,7 @@ class PickleWalk {
   const PickleLimits limits_;
   const absl::Duration began_ = BootTime();
   uint64_t next_pause_ = 128, next_look_ = 16384;  // in objects; in names that were compared
-  uint64_t steps_again_ = 0;                        // of StillThere()
+  uint64_t steps_again_ = 0;                       // of StillThere()
   std::string expression_;
   absl::flat_hash_map<uint64_t, std::string> names_;
   std::vector<Node> nodes_;

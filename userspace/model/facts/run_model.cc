@@ -194,8 +194,7 @@ void FollowChildren(const Sample& sample, RunModel* model) {
       copied.least = std::min(copied.least, share);
       copied.product *= share;
     }
-    if (end - begin > 1)
-      model->private_memory[parent->index].Follow(sample.t, copied, model->info.page_bytes, parent);
+    if (end - begin > 1) model->private_memory[parent->index].Follow(sample.t, copied, model->info.page_bytes, parent);
   }
 }
 

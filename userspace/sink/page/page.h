@@ -65,7 +65,7 @@ class PageBuilder {
   PageBlame blame_;
   PageMap map_;
   PageMap::Encoded encoded_map_;
-  uint64_t encoding_map_ = 0;         // the number of that work
+  uint64_t encoding_map_ = 0;  // the number of that work
   bool ended_ = false;
   std::unique_ptr<SideThread> side_;  // ends before what it works on
 };
