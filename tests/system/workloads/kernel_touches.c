@@ -1,6 +1,7 @@
 // A child lets system calls touch memory that it has not touched itself, while they fill the page cache: what the page cache
 // takes is not the process's memory.
-//   --write      its private memory, which is still empty, is written to a file: nothing is new
+//   --write      its private memory, which is still empty, is written to a file: nothing is new, unless the kernel has no
+//                shared page of zeroes (as under PVM with pvm_no_zero_page) and gives a new page to who reads an empty one
 //   --shm-write  pages of shared memory that exist already are written to a file: none is added
 //   --shm-read   a file that is not cached is read into such pages: the same
 //   kernel_touches --write | --shm-write | --shm-read --file=PATH [--pages=20000] [--wait] [--linger]
@@ -35,6 +36,26 @@ static void MakeColdFile(const char* path, long bytes) {
   close(file);
 }
 
+static long ResidentPages(void) {
+  long size = 0, resident = 0;
+  FILE* statm = fopen("/proc/self/statm", "r");
+  Check(statm && fscanf(statm, "%ld %ld", &size, &resident) == 2, "/proc/self/statm");
+  fclose(statm);
+  return resident;
+}
+
+static int ReadsTakePages(void) {
+  const long pages = 4096;
+  volatile char* area = MapPrivate(pages);
+  const long before = ResidentPages();
+  for (long i = 0; i < pages; ++i) (void)area[i * kPageBytes];
+  const int taken = ResidentPages() - before > pages / 2;
+  munmap((char*)area, pages * kPageBytes);
+  return taken;
+}
+
+static int reads_take_pages;
+
 static void Touch(const char* path, long pages, int shm, int read_it) {
   struct Truth truth = {.role = "child"};
   const long bytes = pages * kPageBytes;
@@ -42,6 +63,7 @@ static void Touch(const char* path, long pages, int shm, int read_it) {
   int file = open(path, read_it ? O_RDONLY | O_CLOEXEC : O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   Check(file >= 0, path);
   PassToKernel(area, bytes, file, read_it);
+  if (!shm && reads_take_pages) truth.zero_fills = pages;
   Tell(&truth);
   _exit(0);
 }
@@ -53,6 +75,7 @@ int main(int argc, char** argv) {
   struct Truth truth = {.role = "root"};
   Check(path != NULL, "--file");
   if (read_it) MakeColdFile(path, pages * kPageBytes);
+  reads_take_pages = ReadsTakePages();
   AwaitStart(argc, argv);
   if (!Fork()) Touch(path, pages, read_it || Flag(argc, argv, "--shm-write"), read_it);
   Reap(-1);
