@@ -42,14 +42,15 @@ def fork_reader(strings):
 
 
 def await_live(recording, seconds):
-    """Figures once those of two samples in a row are the same."""
-    before, deadline = None, time.monotonic() + seconds
+    """Figures once they have been the same for a second: on a slow machine a sweep of the page map takes as long."""
+    before, same, deadline = None, 0, time.monotonic() + seconds
     while True:
         live = recording.live()
-        if live.copied_bytes and live == before:
+        same = same + 1 if live.copied_bytes and live == before else 0
+        if same == 4:
             return live
         if time.monotonic() > deadline:
-            raise SystemExit("no two samples agree: {}, {}".format(before, live))
+            raise SystemExit("figures go on to change: {}, {}".format(before, live))
         before = live
         time.sleep(0.25)
 
