@@ -47,4 +47,26 @@ absl::StatusOr<std::vector<ObjectStep>> ParseObject(absl::string_view text) {
   return steps;
 }
 
+uint64_t StepInto(ObjectGraph& graph, uint64_t object, const ObjectStep& step) {
+  if (!step.is_key && !step.index) return graph.Attribute(object, step.name);
+  const std::optional<TypeShape> shape = graph.ReadShape(graph.TypeOf(object));
+  if (!shape) return 0;
+  if (step.index && (shape->is_list() || shape->is_tuple())) {
+    Edges items = shape->is_list() ? graph.Items(object, EdgeKind::kIndex) : graph.TupleItems(object);
+    if (*step.index >= items.size()) return 0;
+    return graph.Pointer((shape->is_list() ? graph.Pointer(object + graph.state().list_items)
+                                           : object + graph.layout().container.tuple_items) +
+                         8 * *step.index);
+  }
+  if (!shape->is_dict()) return 0;
+  if (step.is_key) return graph.InDict(object, step.name, ObjectGraph::kMostNames);
+  Edges items = graph.DictItems(object, EdgeKind::kAttribute);
+  Edge edge;
+  while (items.Next(graph.memory(), &edge)) {
+    const std::optional<int64_t> key = graph.Int(edge.name);
+    if (key && *key >= 0 && static_cast<uint64_t>(*key) == *step.index) return edge.object;
+  }
+  return 0;
+}
+
 }  // namespace cowprof

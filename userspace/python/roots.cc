@@ -70,7 +70,6 @@ class Finder {
   uint64_t Opened(uint64_t object) {
     return graph_.TypeName(object) == "cell" ? graph_.Pointer(object + graph_.state().wrapped) : object;
   }
-  uint64_t Item(uint64_t object, const ObjectStep& step);
   // The Process of `frames` whose start() failed, and the arguments that its function is given.
   void FindFailed(const std::vector<RawFrame>& frames);
   bool HasFailed(const PickleRoot& known) const;  // it sends that
@@ -117,28 +116,6 @@ std::string Finder::WhereOf(const RawFrame& frame) {
   return code ? absl::StrCat("in ", code->function, ", ", BaseName(code->file), ":", code->line) : "in a frame";
 }
 
-uint64_t Finder::Item(uint64_t object, const ObjectStep& step) {
-  if (!step.is_key && !step.index) return graph_.Attribute(object, step.name);
-  const std::optional<TypeShape> shape = graph_.ReadShape(graph_.TypeOf(object));
-  if (!shape) return 0;
-  if (step.index && (shape->is_list() || shape->is_tuple())) {
-    Edges items = shape->is_list() ? graph_.Items(object, EdgeKind::kIndex) : graph_.TupleItems(object);
-    if (*step.index >= items.size()) return 0;
-    return graph_.Pointer((shape->is_list() ? graph_.Pointer(object + graph_.state().list_items)
-                                            : object + graph_.layout().container.tuple_items) +
-                          8 * *step.index);
-  }
-  if (!shape->is_dict()) return 0;
-  if (step.is_key) return graph_.InDict(object, step.name, ObjectGraph::kMostNames);
-  Edges items = graph_.DictItems(object, EdgeKind::kAttribute);
-  Edge edge;
-  while (items.Next(cached_, &edge)) {
-    const std::optional<int64_t> key = graph_.Int(edge.name);
-    if (key && *key >= 0 && static_cast<uint64_t>(*key) == *step.index) return edge.object;
-  }
-  return 0;
-}
-
 absl::StatusOr<PickleRoot> Finder::Find(absl::string_view expression) {
   absl::StatusOr<std::vector<ObjectStep>> steps = ParseObject(expression);
   if (!steps.ok()) return steps.status();
@@ -177,7 +154,7 @@ absl::StatusOr<PickleRoot> Finder::Find(absl::string_view expression) {
   for (; used < steps->size(); ++used) {
     const ObjectStep& step = (*steps)[used];
     const std::string type = graph_.TypeName(at);
-    at = Opened(Item(at, step));
+    at = Opened(StepInto(graph_, at, step));
     if (at == 0) {
       return absl::NotFoundError(absl::StrCat(
           "'", expression, "': that ", type.empty() ? "object" : type, " has no ",
