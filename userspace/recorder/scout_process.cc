@@ -126,6 +126,7 @@ class Scout {
   absl::Duration Gap() const;
   WatchedPython* Know(const ProcessId& id);
   void Poll();
+  void Reserve();
   void AwaitError(const WatchedPython* watched);
   void Look(const ScoutRequest& request);
   void LookAtError(const ProcessId& id, WatchedPython* watched);
@@ -155,7 +156,7 @@ WatchedPython* Scout::Know(const ProcessId& id) {
   watched.program->Inspect(absl::ZeroDuration());
   const Interpreter& python = watched.program->interpreter();
   if (!PickleObstacle(*watched.program).empty()) return nullptr;
-  if (reserve_.empty()) reserve_.assign(kReserve, '\1');
+  Reserve();
   watched.memory.reset(new ProcessMemory(watched.program->MemoryOf(id.pid)));
   watched.sys.emplace(python, *watched.memory);
   return &(watched_[id] = std::move(watched));
@@ -226,8 +227,14 @@ bool Scout::Serve() {
 void Scout::Poll() {
   polled_ = BootTime();
   for (auto& [id, watched] : watched_) {
-    if (!watched.told && watched.sys->HasNewNames(*watched.memory)) LookAtError(id, &watched);
+    if (watched.told || !watched.sys->HasNewNames(*watched.memory)) continue;
+    LookAtError(id, &watched);
+    Reserve();  // it may have been another name, or there is another process
   }
+}
+
+void Scout::Reserve() {
+  if (reserve_.empty()) reserve_.assign(kReserve, '\1');
 }
 
 void Scout::LookAtError(const ProcessId& id, WatchedPython* watched) {
