@@ -157,6 +157,23 @@ TEST_CASE("of several looks at what workers would be sent a DataLoader's counts,
   CHECK(counts("", std::nullopt, 0) == "train_loader");
 }
 
+TEST_CASE("a look at a worker that ends meanwhile does not replace one that found what fails", "[remedies]") {
+  const PickleFailure lock = {.path = "dataset.lock", .type = "_thread.lock", .confirmed = true};
+  const PickleSize size = {.low = 6'443'191, .best = 7'159'136, .high = {}};
+  PickleLook found = {.root = "spawn()", .of_loader = false, .failures = {lock}, .capped = true, .bytes = size};
+  PickleLook torn = {.root = "Process", .of_loader = false, .refused = 1, .capped = true, .bytes = size};
+  torn.bytes.best += 775;  // a worker's Process has a queue beside
+  const auto counts = [](const PickleLook& first, const PickleLook& second) {
+    Run run = Recorded(300, 0, first);
+    Append({.t = run.model.t + absl::Seconds(1), .events = {{.index = 0, .what = StartMethodsSeen{second}}}}, &run);
+    return run.model.start_methods->look.root;
+  };
+  CHECK(counts(found, torn) == "spawn()");
+  CHECK(counts(torn, found) == "spawn()");
+  torn.bytes.best *= 2;  // it is another one
+  CHECK(counts(found, torn) == "Process");
+}
+
 TEST_CASE("one worker fewer saves a worker's part", "[remedies]") {
   const std::vector<Remedy> remedies = Judge(Recorded(100, 0)).remedies;
   const Remedy* fewer = Find(remedies, "fewer-workers");
