@@ -159,7 +159,7 @@ def judge_ramp(run):
     expected = {"new": ("new-memory",), "cop": ("data",), "fil": ("data",)}[run.name[:3]]
     if alert["cause"] not in expected:
         return "WRONG CAUSE"
-    return "" if run.lead() >= min(30, run.ramp / 2) else "TOO LATE"
+    return "" if run.lead() >= min(30, run.ramp / 2) else f"TOO LATE: {run.lead():.2f} s of {run.ramp:.2f} s"
 
 
 def judge_loader(run):
