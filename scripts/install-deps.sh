@@ -17,7 +17,7 @@ packaging=("${tool[@]}" buildah dpkg-dev git)
 demo=("${tool[@]}" python3 python3-torch)
 build=("${tool[@]}" catch2 zlib1g-dev)
 # clang-format: the test `format`. golang-go: pprof. llvm: symbols in the reports of sanitizers.
-tests=("${build[@]}" "${demo[@]}" clang-format llvm libclang-rt-dev python3-pytest python3-pytest-xdist python3-exceptiongroup python3-tomli python3-lxml mypy python3-jsonschema python3-psutil python3-pyte linux-perf chromium-headless-shell protobuf-compiler golang-go
+tests=("${build[@]}" "${demo[@]}" clang-format lld llvm libclang-rt-dev python3-pytest python3-pytest-xdist python3-exceptiongroup python3-tomli python3-lxml mypy python3-jsonschema python3-psutil python3-pyte linux-perf chromium-headless-shell protobuf-compiler golang-go
   python3-pandas python3-h5py python3-lmdb python3-joblib gunicorn python3-ipykernel python3-setproctitle celery redis-server postgresql puma perl php-cli pypy3 r-base-core procps util-linux passwd strace libcap2-bin qemu-system-x86 e2fsprogs
   debootstrap zsh fish man-db mandoc uwsgi-core uwsgi-plugin-python3 openmpi-bin slurmctld slurmd slurm-client munge prometheus prometheus-alertmanager prometheus-node-exporter
   buildah dpkg-dev git podman runc lintian systemd unzip python3-venv python3-yaml)

@@ -353,6 +353,7 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     observers = usable_observers()
+    few = {name: observers[name] for name in ("bare", "cowprof")}
     if options.observers:
         observers = {name: OBSERVERS[name] for name in ["bare", *options.observers.split(",")]}
     if options.before:
@@ -361,6 +362,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="cowprof-bench-") as folder:
         for name in options.only or BENCHMARKS:
             measure, rows = BENCHMARKS[name]
+            if options.short and name != "copies" and not options.observers:
+                observers = few  # that the others run was shown
             results = measure(options, observers, Path(folder))
             for title, unit, figure, goal in rows:
                 print_rows(title, unit, figure, goal, results, observers)

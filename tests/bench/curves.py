@@ -94,7 +94,7 @@ def recorded(options, folder, rate=COPIES / WORKERS, workers=WORKERS, pages=6553
         finally:
             if recording:
                 recording.stop()
-            harness.kill_tree(load)
+            load.stop()
     first, last = load.lines[1:3]
     copies = (last["reads"] - first["reads"]) / (last["seconds"] - first["seconds"])
     return copies, {"cpu": share * 100, "first": before, "start": start * 1000, "mib": memory, "maps": maps}

@@ -46,7 +46,7 @@ def record(folder, workers, seconds):
             time.sleep(1)
         recording.interrupt()
     finally:
-        harness.kill_tree(trainer)
+        trainer.stop()
     return texts
 
 

@@ -47,7 +47,7 @@ class Job:
 
     def stop(self):
         self.recording.stop()
-        harness.kill_tree(self.trainer)
+        self.trainer.stop()
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_a_leak_pages_before_the_limit(tmp_path):
                 assert alert["labels"]["limit"] == memory_groups.KIND and used < 0.95e9
                 recording.interrupt()
             finally:
-                harness.kill_tree(leaker)
+                leaker.stop()
     finally:
         fleet.stop()
 

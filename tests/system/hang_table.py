@@ -79,7 +79,7 @@ def run(version, kind):
         judged = process.await_line("event", "judged")
         hangs = look(process.pid)
     finally:
-        harness.kill_tree(process)
+        process.stop()
     return Row(version, kind, judged["hung"], hangs)
 
 

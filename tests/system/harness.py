@@ -84,17 +84,12 @@ class Process:
         return self.lines
 
     def stop(self):
-        if self.popen.poll() is None:
-            self.popen.kill()
+        """Kills it with its workers: those of a DataLoader notice after five seconds, or never, that their trainer is gone, and
+        hold its stdout until then."""
+        for pid in truth.tree(self.pid) if self.popen.poll() is None else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.finish()
-
-
-def kill_tree(process):
-    """Kills a Process with its workers, too: those of a DataLoader take five seconds to notice that their trainer is gone."""
-    for pid in truth.tree(process.pid) if process.popen.poll() is None else ():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    process.stop()
 
 
 def inside(pid, path):

@@ -104,16 +104,24 @@ def drift(figures):
     return max(resident[2 * third:]) - max(resident[third:2 * third])
 
 
+def rise_of(values):
+    """From the first to the last of equally spaced values, by a line of least squares, and its standard error."""
+    slope, start = statistics.linear_regression(range(len(values)), values)
+    left = sum((value - start - slope * at) ** 2 for at, value in enumerate(values)) / (len(values) - 2)
+    spread = sum((at - (len(values) - 1) / 2) ** 2 for at in range(len(values)))
+    return slope * (len(values) - 1), (left / spread) ** 0.5 * (len(values) - 1)
+
+
 def breaches(figures):
     """The bounds that were exceeded, as text."""
     found = []
-    third = len(figures) // 3
     if drift(figures) > MOST_DRIFT:
         found.append(f"resident memory rose by {drift(figures) / usage.MIB:.2f} MiB")
-    # Compare medians, because the descriptors include files of the workers that happen to live.
+    # They include files of the workers that happen to live, so single looks differ by ten.
     held = [one["descriptors"] for one in figures]
-    if statistics.median(held[2 * third:]) > statistics.median(held[:2 * third]) + 1:
-        found.append(f"descriptors rose: {held}")
+    rise, error = rise_of(held)
+    if rise > max(1, 3 * error):
+        found.append(f"descriptors rose by {rise:.1f} ± {error:.1f}: {held}")
     if len({one["maps"] for one in figures}) > 1:
         found.append("the BPF maps changed size")
     if any(one["lost"] for one in figures):

@@ -51,7 +51,7 @@ def chosen(cases, *names):
 
 
 @pytest.mark.parametrize("name, limit, command", chosen(
-    alerts_proof.steady_ramps, "new memory, 700 MB/s", "copies, 200 MB/s"))
+    alerts_proof.steady_ramps, "new memory, 700 MB/s", "copies, 30 MB/s"))
 def test_ramp(name, limit, command):
     assert alerts_proof.judge_ramp(alerts_proof.record(name, command, limit_mb=limit)) == ""
 

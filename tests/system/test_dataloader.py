@@ -56,7 +56,7 @@ def growth(tmp_path_factory):
         after.release()
         yield before, after, recording.report(), training, recording.timeline()
     finally:
-        harness.kill_tree(training)
+        training.stop()
 
 
 def test_both_workers_lived_through_the_recording(growth):

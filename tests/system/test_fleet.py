@@ -62,7 +62,7 @@ def record_job(launcher, folder, group, inside=None):
     finally:
         for recording in recordings:
             recording.stop()
-        harness.kill_tree(job)
+        job.stop()
     return [folder / f"{name}.json" for name in ("launcher", "a", "b")]
 
 

@@ -44,7 +44,7 @@ class Forked:
             self.text = harness.run_cowprof("report", recording.path).stdout
             self.words = " ".join(self.text.split())
         finally:
-            harness.kill_tree(self.process)
+            self.process.stop()
 
     @property
     def diagnosis(self):

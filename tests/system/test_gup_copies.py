@@ -51,4 +51,4 @@ def test_the_end_of_a_recording_finds_what_was_just_copied(tmp_path):
         recording.interrupt()
         assert abs(recording.report()["workers"][0]["gup_copies"] - 20000) <= 100
     finally:
-        harness.kill_tree(workload)
+        workload.stop()

@@ -67,7 +67,7 @@ def test_holder_is_the_parents_thread_with_its_stack():
         text = subprocess.run([harness.COWPROF, "hang", str(process.pid)], capture_output=True, text=True, check=True).stdout
         assert f"Process {hang['pid']} can never go on: at fork_hangs.py" in text and "os.register_at_fork" in text
     finally:
-        harness.kill_tree(process)
+        process.stop()
 
 
 @pytest.mark.parametrize("version", ["3.8", "3.11", "3.12", "3.14"])
@@ -87,7 +87,7 @@ def test_a_wait_that_a_handler_might_end_is_only_suspicious():
         suspect, = json.loads(subprocess.run([*run, "--json"], capture_output=True, text=True, check=True).stdout)["suspects"]
         assert suspect["pid"] == child and suspect["kind"] == "lock" and "proof" not in suspect
     finally:
-        harness.kill_tree(process)
+        process.stop()
 
 
 def test_no_such_process():

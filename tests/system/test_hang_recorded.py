@@ -60,7 +60,7 @@ class Case:
         return report, document["records"], heard
 
     def stop(self):
-        harness.kill_tree(self.workload)
+        self.workload.stop()
         if self.recording:
             self.recording.stop()
 

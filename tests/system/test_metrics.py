@@ -250,7 +250,7 @@ def test_an_oom_kill_is_counted_by_its_cause(tmp_path):
         finally:
             if recording is not None:
                 recording.stop()
-            harness.kill_tree(trainer)
+            trainer.stop()
     assert rows["cowprof_oom_kills_total"] == 1
     assert {series: value for series, value in rows.items() if series.startswith("cowprof_worker_exits") and value} == {
         'cowprof_worker_exits_total{cause="oom-cgroup"}': 1}

@@ -42,7 +42,7 @@ def record(chroot, folder, *arguments):
         finally:
             recording.stop()
     finally:
-        harness.kill_tree(process)
+        process.stop()
     return Run(ready, said, private, frames, recording.report(), recording.timeline())
 
 

@@ -42,7 +42,7 @@ def family():
 
     yield start
     for one in started:
-        harness.kill_tree(one.process)
+        one.process.stop()
 
 
 def private_said(path, pid):

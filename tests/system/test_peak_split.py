@@ -34,7 +34,7 @@ def test_the_peak_has_the_parts_that_were_planted(kind, tmp_path):
     finally:
         if recording:
             recording.stop()
-        harness.kill_tree(process)
+        process.stop()
     assert len(workers) == WORKERS
     peak = report["peak"]
     assert sum(peak["split"].values()) == peak["bytes"]

@@ -34,7 +34,7 @@ def assert_storm(report, lines):
 
 
 @pytest.mark.parametrize("run", [run_attached, run_started], ids=["attach", "start"])
-@pytest.mark.parametrize("runs", [15, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [5, pytest.param(500, marks=pytest.mark.slow)])
 def test_no_fork_and_no_exit_is_ever_missed(run, runs, tmp_path):
     for number in range(runs):
         folder = tmp_path / str(number)

@@ -34,7 +34,7 @@ def held(command, folder, **environment):
     try:
         yield process, lambda: os.close(writer)
     finally:
-        harness.kill_tree(process)
+        process.stop()
 
 
 def known(report, said, helpers):

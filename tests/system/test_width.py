@@ -18,7 +18,7 @@ def recording(tmp_path_factory):
     try:
         done = harness.run_cowprof("--attach", workload.pid, "--quiet", "--output", folder / "r.json", *ATTACH)
     finally:
-        harness.kill_tree(workload)
+        workload.stop()
     assert done.returncode == 0, done.stderr
     return folder / "r.json"
 
@@ -67,7 +67,7 @@ def test_lines_of_a_run_that_is_watched_fit(tmp_path):
     try:
         lines = shown(["--attach", workload.pid, "--output", tmp_path / "r.json", *ATTACH])
     finally:
-        harness.kill_tree(workload)
+        workload.stop()
     ticks = [line for line in lines if re.match(r" +[0-9.]+ m?s  ", ESCAPES.sub("", line))]
     assert len(ticks) >= 3 and not too_wide(ticks), ticks
     assert not too_wide([line for line in lines if not line.startswith("cowprof: ")])

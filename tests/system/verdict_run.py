@@ -71,7 +71,7 @@ class Run:
         """Starts a workload that prints JSON lines and waits until it is ready."""
         options = {"stderr": subprocess.DEVNULL, "cwd": self.folder, **options}
         self.process = harness.Process(command, **options)
-        self.stack.callback(harness.kill_tree, self.process)
+        self.stack.callback(self.process.stop)
         self.process.await_line("event", ready, LOADING)
         return self.process
 

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { kOut, startBrowser } from "./browser.mjs";
+import { startBrowser, takePicture } from "./browser.mjs";
 import { bytesShown } from "./checks.mjs";
 
 const tool = process.env.COWPROF_TOOL;
@@ -68,7 +68,7 @@ async function withRun(name, body, options = {}) {
     await page.goto(address);
     await page.waitForSelector("main .live");
     await body({ page, run, recorder, noted });
-    await page.screenshot({ path: `${kOut}live-${name}.png`, fullPage: true });
+    await takePicture(page, `live-${name}`);
     assert.deepEqual(
       noted.requests.filter((url) => !url.startsWith("data:")),
       [],
@@ -103,7 +103,7 @@ test("figures grow, the timeline follows, and the end is said", { skip }, async 
     assert.equal(await page.locator(".warning").count(), 0, "a run that goes on was not cut off");
     const shown = await page.textContent(".live-time");
     await page.waitForFunction((before) => document.querySelector(".live-time").textContent !== before, shown);
-    await page.screenshot({ path: `${kOut}live-following.png`, fullPage: true });
+    await takePicture(page, "live-following");
 
     const over = new Promise((resolve) => recorder.once("exit", resolve));
     run.stdin.end();

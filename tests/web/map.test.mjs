@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
-import { kOut, openPage, startBrowser, writePage } from "./browser.mjs";
+import { kOut, openPage, startBrowser, takePicture, writePage } from "./browser.mjs";
 import { assertBytes, checkNoOverflow, checkQuiet, settle } from "./checks.mjs";
 import { kBase, makeLargeMapPage, makeMapPage } from "./made_map.mjs";
 import { fillTemplate, kHostile, makeEmptyPage, makePage } from "./synthetic.mjs";
@@ -19,7 +19,7 @@ async function withMap(name, data, options, body) {
     await page.locator("#map").scrollIntoViewIfNeeded();
     if (!options.empty) await page.waitForFunction(() => document.querySelector(".map-figures strong") !== null);
     await body(page);
-    await page.locator("#map").screenshot({ path: `${kOut}map-${name}.png` });
+    await takePicture(page.locator("#map"), `map-${name}`, {});
   } finally {
     await close();
   }
@@ -289,7 +289,7 @@ test("the large view fills the window and gives the map back", async () => {
     await settle(page);
     assert.ok((await area()) > before * 1.3, `${await area()} after ${before}`);
     await checkNoOverflow(page);
-    await page.screenshot({ path: `${kOut}map-large-open.png` });
+    await takePicture(page, "map-large-open", {});
     await page.keyboard.press("Escape");
     await settle(page);
     assert.equal(await area(), before);

@@ -5,7 +5,7 @@ import { spawnSync } from "node:child_process";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
-import { kOut, startBrowser, writePage } from "./browser.mjs";
+import { startBrowser, takePicture, writePage } from "./browser.mjs";
 
 const require = createRequire(new URL("../../web/package.json", import.meta.url));
 const { marked } = require("marked");
@@ -30,7 +30,7 @@ async function render(name, words) {
   const path = writePage(name, `<!doctype html><meta charset="utf-8"><style>${kStyle}</style><main>${body}</main>`);
   const page = await browser.newPage();
   await page.goto(pathToFileURL(path).href);
-  await page.screenshot({ path: `${kOut}${name}.png`, fullPage: true });
+  await takePicture(page, name);
   const tables = await page.$$eval("table", (found) =>
     found.map((table) => [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent))),
   );

@@ -1,6 +1,7 @@
 """A program that touches new memory in more places than the recorder has room for, and then most of it in a new one.
 
-many_places.py: each place twice, in one process. many_places.py forks: each place once, in a child that ends soon.
+many_places.py: each place twice, in one process. many_places.py few: the same with places for which there is room.
+many_places.py forks: each place once, in a child that ends soon.
 Prints one line of JSON: the pages that hoard() touched. A place is a stack: which of two calls each level was reached by.
 """
 import json
@@ -9,7 +10,7 @@ import os
 import sys
 import time
 
-LEVELS, PLACES = 12, 1100  # the recorder has room for 1,024 stacks of new memory
+LEVELS, PLACES, FEW = 12, 1100, 60  # the recorder has room for 1,024 stacks of new memory
 PLACES_OF_CHILD, CHILDREN = 64, 64
 TOUCHED, HOARDED = 2100, 51_200  # pages; at least one in 2,046 is sampled
 SETTLE, PAUSE = 1.0, 0.004  # seconds: until the recorder knows the program; between places
@@ -59,7 +60,7 @@ def main():
     if sys.argv[1:] == ["forks"]:
         visit_in_children(area)
     else:
-        visit_each(area, 2 * [*range(PLACES)])
+        visit_each(area, 2 * [*range(FEW if sys.argv[1:] == ["few"] else PLACES)])
     held = hoard()
     time.sleep(TOLD)
     print(json.dumps({"event": "done", "hoarded": HOARDED}), flush=True)
