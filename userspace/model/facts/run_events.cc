@@ -110,8 +110,8 @@ void NoteRank(const RankFacts& found, ProcessModel* process) {
 }
 
 // What workers of a DataLoader would be sent counts more than what other processes would, and the larger more than the
-// smaller, which may be that of a loader for validation. Of equal ones the later counts, unless only the earlier found what
-// fails: a worker that ends while it is read shows the same objects with nothing confirmed.
+// smaller, which may be that of a loader for validation. Of equal ones the later counts, unless only the earlier found
+// what fails: a worker that ends while it is read shows the same objects with nothing confirmed.
 void NoteStartMethods(const Event& event, const StartMethodsSeen& seen, RunModel* model) {
   const auto weight = [](const PickleLook& look) {
     const bool fails = absl::c_any_of(look.failures, [](const PickleFailure& failure) { return failure.confirmed; });
