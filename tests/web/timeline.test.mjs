@@ -388,13 +388,19 @@ test("one sample, and causes that are not known: still a timeline", async () => 
 });
 
 // The bounds asked of the page are 2 s, 150 ms and 150 MB (tests/bench/page_speed.mjs measures them alone on the machine);
-// here other work may share the cores: the clock's are doubled, and it is the shortest of several zooms that counts.
+// here other work may share the cores: the clock's are doubled, or four times what a page of a thousand takes just then if
+// that is longer, and it is the shortest of several zooms that counts.
 test("a million samples: shown, hovered, zoomed and panned without a wait", async (context) => {
-  const opened = await open("million", makePage({ workers: 64, samples: 15625 }));
-  const { page } = opened;
-  await page.waitForSelector(".strip canvas");
-  await settle(page);
-  const shown = await page.evaluate(() => performance.now());
+  const openShown = async (name, samples) => {
+    const opened = await open(name, makePage({ workers: 64, samples }));
+    await opened.page.waitForSelector(".strip canvas");
+    await settle(opened.page);
+    return { ...opened, shown: await opened.page.evaluate(() => performance.now()) };
+  };
+  const few = await openShown("thousand", 16);
+  await few.close();
+  const opened = await openShown("million", 15625);
+  const { page, shown } = opened;
   await hover(page, "memory", 0.4);
   const zooms = [];
   await page.focus(".plots");
@@ -410,9 +416,9 @@ test("a million samples: shown, hovered, zoomed and panned without a wait", asyn
   }
   const heap = await page.evaluate(() => performance.memory.usedJSHeapSize / 1e6);
   context.diagnostic(
-    `shown after ${shown.toFixed(0)} ms, zooms ${zooms.map((ms) => ms.toFixed(0)).join(" ")} ms, heap ${heap.toFixed(0)} MB`,
+    `shown after ${shown.toFixed(0)} ms (a thousand: ${few.shown.toFixed(0)}), zooms ${zooms.map((ms) => ms.toFixed(0)).join(" ")} ms, heap ${heap.toFixed(0)} MB`,
   );
-  assert.ok(shown <= 4000 && Math.min(...zooms) <= 300 && heap <= 150);
+  assert.ok(shown <= Math.max(4000, 4 * few.shown) && Math.min(...zooms) <= 300 && heap <= 150);
   checkQuiet(opened.noted);
   await opened.close();
 });
