@@ -40,6 +40,6 @@ scripts/build.sh tests || { wait; exit 1; }
 wait "$rest"
 trap - HUP INT TERM
 # Four at a time, however many CPUs there are: of those that count on having a CPU to themselves only one runs, and
-# beside it what takes idle time only.
+# beside it what is nice or takes idle time only.
 /usr/bin/python3 scripts/run-ctest.py --part "install=$((installed - start))" --part "build=$((SECONDS - installed))" -- \
   --test-dir build --output-on-failure --timeout 3000 -j 4 "${options[@]}" "$@"
