@@ -110,13 +110,15 @@ void NoteRank(const RankFacts& found, ProcessModel* process) {
 }
 
 // What workers of a DataLoader would be sent counts more than what other processes would, and the larger more than the
-// smaller, which may be that of a loader for validation. Of equal ones the later counts, unless only the earlier found
-// what fails: a worker that ends while it is read shows the same objects with nothing confirmed.
+// smaller, which may be that of a loader for validation. Of those equal to a tenth the one that found what fails
+// counts, as a worker that ends while it is read shows the same objects with nothing confirmed; otherwise the later.
 void NoteStartMethods(const Event& event, const StartMethodsSeen& seen, RunModel* model) {
   const auto weight = [](const PickleLook& look) {
-    const bool fails = absl::c_any_of(look.failures, [](const PickleFailure& failure) { return failure.confirmed; });
-    const uint64_t a_tenth_more = look.bytes.best + (fails ? look.bytes.best / 10 : 0);
-    return std::tuple(!look.root.empty(), look.of_loader.value_or(false), a_tenth_more);
+    const bool fails = absl::c_any_of(look.failures, [](const PickleFailure& failure) {
+      return failure.confirmed && !failure.below_unknown;  // as a verdict needs it
+    });
+    const uint64_t size = look.bytes.best + (fails ? look.bytes.best / 10 : 0);
+    return std::tuple(!look.root.empty(), look.of_loader.value_or(false), size);
   };
   if (model->start_methods && weight(seen.look) < weight(model->start_methods->look)) return;
   model->start_methods = {event.t, event.index, seen.look};
