@@ -137,7 +137,7 @@ static __noinline int shape_elsewhere(struct thread_state *state, struct cowprof
 							     COWPROF_SHAPE_OUTSIDE;
 }
 
-static __noinline int shape_of(struct thread_state *state, __u64 *type)
+static __always_inline int shape_of(struct thread_state *state, __u64 *type)
 {
 	__u64 *words = state->words;
 	__u32 id = state->image;
@@ -224,9 +224,10 @@ static int site_tells(struct thread_state *state, __u32 slot)
 }
 
 // Reads the bytes at the fault address, unless the instruction alone tells the shape: a read costs
-// about a third of a copy. Must run at the fault, before the kernel examines the page: a read marks
-// the page accessed, so that wp_page_copy() would find its PTE changed, discard its copy and take
-// the fault again. Once the page is marked, further reads change nothing.
+// about a third of a copy. Must run at the fault, before the kernel examines the page: where the
+// direct map is unknown, a read marks the page accessed, so that wp_page_copy() would find its PTE
+// changed, discard its copy and take the fault again. Once the page is marked, further reads change
+// nothing.
 static __always_inline void look(struct thread_state *state)
 {
 	__u32 room = PAGE - (state->address & (PAGE - 1)), first = slots_of(state->ip);
@@ -245,9 +246,10 @@ static __always_inline void look(struct thread_state *state)
 	}
 	if (room > sizeof(state->words))
 		room = sizeof(state->words);
-	__builtin_memset(state->words, 0, sizeof(state->words));
+	__builtin_memset(state->fetched, 0, sizeof(state->words));
 	state->looked = 1;
-	read_user(state, state->words, room, state->address);
+	fetch(state->address, room);
+	__builtin_memcpy(state->words, state->fetched, sizeof(state->words));
 }
 
 #endif

@@ -21,6 +21,7 @@ char LICENSE[] SEC("license") = COWPROF_LICENSE;
 #include "tracked_tasks.h"
 #include "events.h"
 #include "mappings.h"
+#include "user_memory.h"
 #include "python_frames.h"
 #include "python_objects.h"
 #include "copy_cause.h"

@@ -107,11 +107,13 @@ struct task_struct {
 	struct thread_struct thread;
 	struct css_set *cgroups;
 	struct mm_struct *mm;
+	struct files_struct *files;
 	__u32 self_exec_id;
 	unsigned int flags;
 } CORE;
 
 struct mm_struct {
+	void *pgd;
 	struct task_struct *owner; // with CONFIG_MEMCG
 	unsigned long start_brk, brk;
 	int map_count;
@@ -157,6 +159,31 @@ struct path {
 struct file {
 	struct path f_path;
 	struct inode *f_inode;
+	void *private_data;
+} CORE;
+
+struct fdtable {
+	struct file **fd;
+} CORE;
+
+struct files_struct {
+	struct fdtable *fdt;
+} CORE;
+
+struct page {
+	struct mm_struct *pt_mm; // of a page table; in struct ptdesc since 6.6 (1865484af6b2)
+} CORE;
+
+struct ptdesc {
+	struct mm_struct *pt_mm;
+} CORE;
+
+struct pipe_buffer {
+	struct page *page;
+} CORE;
+
+struct pipe_inode_info {
+	struct pipe_buffer *bufs;
 } CORE;
 
 struct vm_area_struct {

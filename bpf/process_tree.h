@@ -194,6 +194,7 @@ int list_tasks(struct bpf_iter__task *ctx)
 	struct cowprof_task found = {};
 
 	learn_namespaces();
+	find_direct_map();
 	walks_processes = bpf_core_enum_value_exists(enum bpf_iter_task_type, BPF_TASK_ITER_TGID);
 	// Skip threads and zombies.
 	if (!task || task->pid != task->tgid || !THROUGH(task, signal, live.counter))

@@ -1,4 +1,4 @@
-// Reads the current thread's memory and walks CPython's frames. All offsets come from struct
+// Walks CPython's frames in the current thread's memory. All offsets come from struct
 // cowprof_image, so a new CPython version needs new data, not new code.
 #ifndef COWPROF_BPF_PYTHON_FRAMES_H_
 #define COWPROF_BPF_PYTHON_FRAMES_H_
@@ -9,26 +9,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct cowprof_image);
 } images SEC(".maps");
-
-// A read of an absent page fires the page-fault tracepoint as well; `reading` marks that fault as
-// ours.
-static int read_user(struct thread_state *state, void *to, __u32 bytes, __u64 from)
-{
-	int error;
-
-	state->reading = 1;
-	error = bpf_probe_read_user(to, bytes, (void *)from);
-	state->reading = 0;
-	return error;
-}
-
-static __u64 word_at(struct thread_state *state, __u64 address)
-{
-	__u64 word = 0;
-
-	read_user(state, &word, sizeof(word), address);
-	return word;
-}
 
 enum { FRAME_WORDS = 16 };
 
@@ -80,8 +60,10 @@ static __noinline long walk_frame(__u32 depth, void *context)
 	struct cowprof_frame *frame;
 	__u64 words[FRAME_WORDS], hash = walk->hash;
 
-	if (!walk->at || depth >= COWPROF_MAX_FRAMES ||
-	    read_user(walk->state, words, sizeof(words), walk->at))
+	if (!walk->at || read_user(walk->state, words, sizeof(words), walk->at))
+		return 1;
+	barrier_var(depth); // or clang checks the bound before, and the verifier forgets it
+	if (depth >= COWPROF_MAX_FRAMES)
 		return 1;
 	frame = &walk->state->stack.frames[depth];
 	frame->code = words[image->frame_code / 8 & (FRAME_WORDS - 1)] & ~7ull;

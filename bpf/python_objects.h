@@ -15,7 +15,6 @@ struct {
 } types SEC(".maps");
 
 enum {
-	PAGE = 4096,
 	POOL_HEADER = 48,
 	POOL_BLOCK_MAX = 512,
 	HEADERS = 32, // most bytes of headers before an object

@@ -70,6 +70,8 @@ struct heap_walk {
 	__u32 reserved;
 };
 
+enum { MOST_FETCHED = 128 };
+
 // One thread: its current fault, from the tracepoint until the allocation or the next fault, and
 // its counts. The fields that every copy uses come first, in two cache lines, because each line
 // that a copy touches was evicted by the two pages that it moves. The struct starts 8 or 16 bytes
@@ -106,6 +108,7 @@ struct thread_state {
 
 	struct cause_slot slots[COWPROF_THREAD_SLOTS];
 	__u64 words[4]; // memory at the address before the write
+	__u8 fetched[2 * MOST_FETCHED]; // by user_memory.h
 	__u64 type; // address of the type of the object that the last looked-at copy hit; 0: unknown
 	struct cowprof_process_key process;
 	__u32 gap, period; // of samples

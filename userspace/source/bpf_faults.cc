@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "cowprof.h"
 #include "posix/clock.h"
+#include "source/bpf_direct_map.h"
 #include "source/bpf_events.h"
 #include "source/bpf_handles.h"
 #include "source/bpf_heaps.h"
@@ -130,7 +131,8 @@ absl::Status BpfFaults::Load(const BpfOptions& options, KernelBtf kernel) {
   if (absl::Status status = killed_.Watch({maps.bell}); !status.ok()) return status;
   tree_ = std::make_unique<FollowedTree>(*skeleton_, ring_.get(), forks_);
   if (options.before_attaching) options.before_attaching();
-  // The first run also learns our own namespaces, which must be known before the first event.
+  // The first run also learns our own namespaces and the direct map, which must be known before the first event.
+  const DirectMapHint hint(*skeleton_);
   if (absl::StatusOr<std::string> tasks = RunIterator(skeleton_->progs.list_tasks); !tasks.ok()) return tasks.status();
   // From here on every fork of the host is reported, until Follow() has closed the tree.
   skeleton_->bss->scanning = 1;

@@ -119,6 +119,7 @@ TEST_CASE("two threads load the same programs as one, each under the descriptor 
 }
 
 // What an attach takes is mostly this. It was 55,128 on 6.18 before loops and results were written for the verifier.
+// The walk over page tables, in five programs, is 3,400 of it.
 TEST_CASE("the verifier has little to walk through") {
   if (LacksRoot()) return;
   Skeleton skeleton;
@@ -131,7 +132,7 @@ TEST_CASE("the verifier has little to walk through") {
   }
   if (Lacks("bpf_prog_info.verified_insns", verified > 0, "the kernel is older than 5.16")) return;
   CAPTURE(verified);
-  CHECK(verified < 20000);
+  CHECK(verified < 25000);
 }
 
 TEST_CASE("where no thread can be started, one loads all") {
