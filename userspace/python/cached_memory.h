@@ -33,6 +33,11 @@ class CachedMemory : public MemoryReader {
     return true;
   }
 
+  void Forget() {
+    pieces_ = {};
+    last_data_ = nullptr;
+  }
+
  private:
   static constexpr size_t kMostCached = 64 << 10;
   // 16 MiB at most. A page has one place, by its number: what a walk meets lies side by side, so that few pages push

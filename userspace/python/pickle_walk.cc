@@ -14,7 +14,7 @@ namespace {
 
 // Below Python's limit of 1,000, which counts the frames of the program, too (up to 3.11).
 constexpr uint32_t kMostCalls = 800;
-constexpr size_t kMostListed = 64, kMostShapes = 4096, kMostDepth = 10'000, kMostPath = 1000;
+constexpr size_t kMostListed = 64, kMostShapes = 4096, kMostDepth = 10'000;
 constexpr uint64_t kManyEmpty = 1 << 16;  // entries of a table that take a millisecond
 constexpr uint64_t kGlobalBytes = 8, kFrame = 64 << 10, kFrameBytes = 9;
 
@@ -68,6 +68,16 @@ void PickleWalk::Run(const PickleRoot& root) {
   std::stable_partition(failures.begin(), failures.end(),
                         [](const Found& found) { return found.reason != PickleReason::kMainWithoutFile; });
   std::stable_sort(unknowns.begin(), unknowns.end(), in_order);
+  Forget();
+}
+
+// What only a walk needs that goes on: another one may follow before this is destroyed.
+void PickleWalk::Forget() {
+  if (failures.empty()) nodes_.clear();
+  stack_.clear();
+  later_.clear();
+  seen_.Clear();
+  cached_.Forget();
 }
 
 bool PickleWalk::IsBelowUnknown(uint32_t node) const {
@@ -153,11 +163,10 @@ void PickleWalk::Visit(uint32_t parent, uint32_t ordinal, const Edge& edge) {
     capped = true;
     return;
   }
-  const auto node = static_cast<uint32_t>(nodes_.size());
   const bool one_call = rule->replay == Replay::kList || rule->replay == Replay::kTuple ||
                         rule->replay == Replay::kDict || rule->replay == Replay::kSet;
   const uint32_t calls = nodes_[parent].calls + (one_call ? 1 : 2);
-  nodes_.push_back({.parent = parent, .ordinal = ordinal, .calls = calls, .object = object, .edge = edge});
+  const uint32_t node = AddNode(parent, ordinal, calls, edge);
   if (calls > kMostCalls && !too_deep_) {
     too_deep_ = true;
     open_unknowns_.insert(node);
@@ -271,80 +280,16 @@ void PickleWalk::Note(uint32_t node, Found found, std::vector<Found>* list, uint
   list->push_back(std::move(found));
 }
 
-// ---- Paths ----
-
-std::vector<PickleWalk::Node> PickleWalk::ChainTo(uint32_t node) const {
-  std::vector<Node> chain;
-  for (; node != 0; node = nodes_[node].parent) chain.push_back(nodes_[node]);
-  std::reverse(chain.begin(), chain.end());
-  return chain;
-}
-
-std::string PickleWalk::PathOf(uint32_t node, bool general) {
-  std::string path = expression_;
-  bool named = names_.empty();
-  for (const Node& step : ChainTo(node)) {
-    if (path.size() > kMostPath) return path.append("...");
-    // The outermost object that has a name: what lies within it is told from there.
-    if (const auto name = named ? names_.end() : names_.find(step.object); name != names_.end()) {
-      path = name->second;
-      named = true;
-      continue;
-    }
-    const Edge& edge = step.edge;
-    const auto key = [&]() -> std::string {
-      const std::string type = graph_.TypeName(edge.name);
-      if (general) return "*";
-      if (type == "str") return absl::StrCat("'", graph_.Text(edge.name), "'");
-      const auto number = type == "int" ? ReadInt(graph_.layout(), cached_, edge.name) : std::nullopt;
-      if (number) return absl::StrCat(*number);
-      return absl::StrCat("<", type, ">");
-    };
-    switch (edge.kind) {
-      case EdgeKind::kAttribute:
-        absl::StrAppend(&path, ".", graph_.Text(edge.name));
-        break;
-      case EdgeKind::kField:
-        absl::StrAppend(&path, edge.field.empty() ? "" : ".", edge.field);
-        break;
-      case EdgeKind::kIndex:
-        absl::StrAppend(&path, "[", general ? "*" : absl::StrCat(edge.index), "]");
-        break;
-      case EdgeKind::kFlat:
-        absl::StrAppend(&path, ".flat[", general ? "*" : absl::StrCat(edge.index), "]");
-        break;
-      case EdgeKind::kValue:
-        absl::StrAppend(&path, "[", key(), "]");
-        break;
-      case EdgeKind::kKey:
-        absl::StrAppend(&path, ".<key ", key(), ">");
-        break;
-      case EdgeKind::kElement:
-        absl::StrAppend(&path, ".<element>");
-        break;
-    }
-  }
-  return path;
-}
-
-bool PickleWalk::IsBefore(uint32_t a, uint32_t b) const {
-  const std::vector<Node> first = ChainTo(a), second = ChainTo(b);
-  for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
-    if (first[i].ordinal != second[i].ordinal) return first[i].ordinal < second[i].ordinal;
-  }
-  return first.size() > second.size();  // what is inside comes before
-}
-
 // ---- A finding, read again ----
 
-bool PickleWalk::StillThere(const PickleRoot& root, const std::vector<Node>& chain, const Found& found) {
+bool PickleWalk::StillThere(const PickleRoot& root, const std::vector<Step>& chain, const Found& found) {
   rules_.set_starter(root.starter);
   uint64_t at = 0;
-  for (const Node& step : chain) {
+  for (const Step& step : chain) {
     if (at == 0) {  // a part of the root
-      const std::pair<std::string, uint64_t> part = {step.edge.field, step.object};
+      const std::pair<std::string, uint64_t> part = {step.edge.field, step.edge.object};
       if (std::find(root.parts.begin(), root.parts.end(), part) == root.parts.end()) return false;
-      at = step.object;
+      at = step.edge.object;
       continue;
     }
     const TypeRule* rule = rules_.RuleOf(graph_.TypeOf(at));
@@ -359,13 +304,13 @@ bool PickleWalk::StillThere(const PickleRoot& root, const std::vector<Node>& cha
       while (!there && level.edges.Next(cached_, &edge)) {
         if (++steps_again_ % 1024 == 0) LookAtClock();
         if (capped) return false;
-        there = edge.object == step.object && edge.kind == step.edge.kind && edge.name == step.edge.name &&
+        there = edge.object == step.edge.object && edge.kind == step.edge.kind && edge.name == step.edge.name &&
                 edge.index == step.edge.index && edge.field == step.edge.field;
         if (exact) break;
       }
     }
     if (!there) return false;
-    at = step.object;
+    at = step.edge.object;
   }
   const TypeRule* rule = rules_.RuleOf(graph_.TypeOf(at));
   if (rule == nullptr || rule->shape.info.name != found.type) return false;

@@ -37,11 +37,9 @@ struct PickleLimits {
 
 class PickleWalk {
  public:
-  struct Node {
-    uint32_t parent = 0;
+  // A step on the way to an object: from its parent, along this edge.
+  struct Step {
     uint32_t ordinal = 0;  // which edge of the parent
-    uint32_t calls = 0;    // of pickle's functions within each other, when it gets there
-    uint64_t object = 0;
     Edge edge;
   };
 
@@ -69,8 +67,8 @@ class PickleWalk {
   void Run(const PickleRoot& root);
   // Whether the chain to a finding's object is still there, and it is still of that type and reason. False, and
   // `capped`: there was no time to see.
-  bool StillThere(const PickleRoot& root, const std::vector<Node>& chain, const Found& found);
-  std::vector<Node> ChainTo(uint32_t node) const;
+  bool StillThere(const PickleRoot& root, const std::vector<Step>& chain, const Found& found);
+  std::vector<Step> ChainTo(uint32_t node) const;
   // Whether pickle meets one of the failures that were found so far, whatever code of the program sends.
   bool HasSureFailure() const;
   // What its items are, each pickled by itself, and how many objects an item has on average. Of a walk that did not
@@ -90,6 +88,19 @@ class PickleWalk {
   std::vector<Container> containers;  // the largest, the most items first
 
  private:
+  // Kept for each object that may hold others: some ten million bytes for a data set of a hundred thousand rows, so the
+  // parts of an Edge that exclude each other share one place.
+  struct Node {
+    uint32_t parent = 0, ordinal = 0;
+    uint32_t calls = 0;  // of pickle's functions within each other, when it gets there
+    uint32_t field = 0;  // index in fields_
+    uint64_t object = 0;
+    uint64_t name_or_index = 0;
+    EdgeKind kind = EdgeKind::kField;
+  };
+  uint32_t AddNode(uint32_t parent, uint32_t ordinal, uint32_t calls, const Edge& edge);
+  Step StepTo(const Node& node) const;
+  void Forget();
   static constexpr uint64_t kFirstItems = 256;
   static constexpr size_t kOneByteMemo = 256;
   struct Level {
@@ -148,7 +159,9 @@ class PickleWalk {
   uint64_t steps_again_ = 0;                       // of StillThere()
   std::string expression_;
   absl::flat_hash_map<uint64_t, std::string> names_;
-  std::vector<Node> nodes_;
+  std::deque<Node> nodes_;  // a vector would move them to ever larger memory
+  std::vector<std::string> fields_ = {""};
+  absl::flat_hash_map<std::string, uint32_t> field_numbers_;
   std::vector<Level> stack_;
   std::deque<Level> later_;
   SeenAddresses seen_;                         // pickle's memo
