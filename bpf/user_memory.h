@@ -31,8 +31,8 @@ static __always_inline int read_kernel(void *to, __u32 bytes, __u64 from)
 __noinline __u64 walk_page_tables(__u64 address)
 {
 	const __u64 frames = 0x000ffffffffff000ull;
-	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 table = (__u64)THROUGH(task, mm, pgd), entry;
+	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
+	__u64 table = mm ? (__u64)mm->pgd : 0, entry;
 	// The map begins in the upper half of what 48 bits reach, or lower with 57
 	// (Documentation/arch/x86/x86_64/mm.rst).
 	int shift = table < 0xffff800000000000ull ? 48 : 39;
