@@ -23,7 +23,7 @@ def combinations():
             yield pytest.param(version, scenario, id=f"{version}-{scenario}", marks=[] if usual else pytest.mark.slow)
 
 
-@pytest.mark.parametrize("version, scenario", combinations())
+@pytest.mark.parametrize("version, scenario", list(combinations()))
 def test_the_report_says_what_was_planted(version, scenario, tmp_path):
     python = planted.interpreters()[version]
     needs(f"Python {version}", python, "neither pyenv nor COWPROF_PYTHONS has it")

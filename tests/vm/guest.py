@@ -66,7 +66,7 @@ class Outcomes:
     """A pytest plugin that reports which test is running and how each one ended; keeps those that failed."""
 
     def __init__(self, again=False):
-        self.again, self.failed = again, {}
+        self.again, self.failed, self.ended = again, {}, set()
 
     @staticmethod
     def pytest_runtest_logstart(nodeid):
@@ -76,6 +76,7 @@ class Outcomes:
         if report.when == "call" or report.outcome != "passed":
             reason = report.longrepr[2] if report.skipped else str(report.longrepr or "")
             line = {"test": report.nodeid.split("/")[-1], "outcome": report.outcome, "seconds": round(report.duration, 1), "reason": reason[-4000:]}
+            self.ended.add(report.nodeid)
             if report.outcome == "failed":
                 self.failed[report.nodeid] = line
             else:
@@ -88,8 +89,9 @@ def run_tests(tests):
     outcomes = Outcomes()
     pytest.main([*options, *[f"tests/system/{test}" for test in tests]], plugins=[outcomes])
     if 0 < len(outcomes.failed) <= MOST_AGAIN:
-        failed, outcomes = list(outcomes.failed), Outcomes(again=True)
-        pytest.main([*options, *failed], plugins=[outcomes])
+        first, outcomes = outcomes, Outcomes(again=True)
+        pytest.main([*options, *first.failed], plugins=[outcomes])
+        outcomes.failed |= {node: line for node, line in first.failed.items() if node not in outcomes.ended}
     for line in outcomes.failed.values():
         tell(**line)
 
