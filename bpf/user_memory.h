@@ -32,7 +32,7 @@ __noinline __u64 walk_page_tables(__u64 address)
 {
 	const __u64 frames = 0x000ffffffffff000ull;
 	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
-	__u64 table = mm ? (__u64)mm->pgd : 0, entry;
+	__u64 table = mm && bpf_core_field_exists(mm->pgd) ? (__u64)mm->pgd : 0, entry;
 	// The map begins in the upper half of what 48 bits reach, or lower with 57
 	// (Documentation/arch/x86/x86_64/mm.rst).
 	int shift = table < 0xffff800000000000ull ? 48 : 39;
@@ -56,6 +56,20 @@ struct map_search {
 	__u64 pages; // address of struct page of frame 0
 };
 
+// Where a kernel has renamed one, memory is read at the user's address; the probes load all the same.
+static __always_inline int has_fields(void)
+{
+	return (bpf_core_field_exists(struct ptdesc, pt_mm) ||
+		bpf_core_field_exists(struct page, pt_mm)) &&
+	       bpf_core_field_exists(struct mm_struct, pgd) &&
+	       bpf_core_field_exists(struct task_struct, files) &&
+	       bpf_core_field_exists(struct files_struct, fdt) &&
+	       bpf_core_field_exists(struct fdtable, fd) &&
+	       bpf_core_field_exists(struct file, private_data) &&
+	       bpf_core_field_exists(struct pipe_inode_info, bufs) &&
+	       bpf_core_field_exists(struct pipe_buffer, page);
+}
+
 static __noinline long is_map_at(__u32 gib, void *context)
 {
 	struct map_search *search = context;
@@ -78,13 +92,13 @@ static void find_direct_map(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct map_search search = { .mm = (__u64)task->mm };
-	__u64 files = (__u64)THROUGH(task, files, fdt), file = 0, word = 0, page;
-	__u64 frame = direct_map.frame;
+	__u64 files, file = 0, word = 0, page, frame = direct_map.frame;
 	struct pipe_inode_info *pipe;
 
 	direct_map.frame = 0;
-	if (!kernel_reads || !frame)
+	if (!kernel_reads || !has_fields() || !frame)
 		return;
+	files = (__u64)THROUGH(task, files, fdt);
 	if (read_kernel(&file, sizeof(file),
 			(__u64)BPF_CORE_READ((struct fdtable *)files, fd) + 8 * direct_map.pipe))
 		return;
