@@ -8,6 +8,7 @@
 enum {
 	PAGE = 4096,
 	PTE_PRESENT = 1,
+	PTE_USER = 1 << 2,
 	PTE_HUGE = 1 << 7, // in a table above the last one
 	MOST_GIB = 16384, // of physical memory
 	MOST_GIB_WITHOUT_LOOP = 256, // the verifier walks through each
@@ -26,8 +27,11 @@ static __always_inline int read_kernel(void *to, __u32 bytes, __u64 from)
 }
 
 #if defined(__TARGET_ARCH_x86)
-// Where the map has the page of the current process's memory that `address` is in; 0: absent. Walks
-// the page tables (Intel SDM volume 3, 5.5). Not static: see walk_frames().
+// Where the map has the page of the current process's memory that `address` is in; 0: absent, or
+// not for user space: the target chooses the address, and the kernel's memory is in the same tables.
+// Walks them as a CPU does (Intel SDM volume 3, 5.5 and 5.6). Another thread may unmap the page
+// meanwhile: what is read then is anybody's, and makes this copy's cause wrong at most. Not static:
+// see walk_frames().
 __noinline __u64 walk_page_tables(__u64 address)
 {
 	const __u64 frames = 0x000ffffffffff000ull;
@@ -37,9 +41,11 @@ __noinline __u64 walk_page_tables(__u64 address)
 	// (Documentation/arch/x86/x86_64/mm.rst).
 	int shift = table < 0xffff800000000000ull ? 48 : 39;
 
-	for (int level = 0; table && level < 5 && shift >= 12; level++, shift -= 9) {
+	if (!table || address >> (shift + 8)) // not canonical, or the kernel's
+		return 0;
+	for (int level = 0; level < 5 && shift >= 12; level++, shift -= 9) {
 		if (read_kernel(&entry, sizeof(entry), table + (address >> shift & 511) * 8) ||
-		    !(entry & PTE_PRESENT))
+		    !(entry & PTE_PRESENT) || !(entry & PTE_USER))
 			return 0;
 		table = direct_map.base + (entry & frames);
 		if (shift == 12)

@@ -88,7 +88,7 @@ class PickleWalk {
   std::vector<Container> containers;  // the largest, the most items first
 
  private:
-  // Kept for each object that may hold others: some ten million bytes for a data set of a hundred thousand rows, so the
+  // Kept for each object that may hold others: four million bytes for a data set of a hundred thousand rows, so the
   // parts of an Edge that exclude each other share one place.
   struct Node {
     uint32_t parent = 0, ordinal = 0;

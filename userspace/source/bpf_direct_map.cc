@@ -21,7 +21,7 @@ uint64_t FrameOf(const void* page) {
   uint64_t entry = 0;
   const off_t offset = reinterpret_cast<uintptr_t>(page) / kPageBytes * sizeof(entry);
   if (!pagemap.ok() || pread(pagemap.fd(), &entry, sizeof(entry), offset) != sizeof(entry)) return 0;
-  return entry & kPagePresent ? entry & kPageFrame : 0;
+  return PfnOf(entry);
 }
 
 }  // namespace

@@ -24,7 +24,6 @@ constexpr absl::Duration kStretch = absl::Microseconds(150);
 // What the kernel searches for a page at once, holding mmap_lock: it walks a table for every 2 MiB that ever had one.
 constexpr uint64_t kSearched = 1 << 30;
 
-uint64_t PfnOf(uint64_t entry) { return entry & kPagePresent ? entry & kPageFrame : 0; }
 bool HasPage(uint64_t entry) { return (entry & (kPagePresent | kPageSwapped)) != 0; }
 
 constexpr uint64_t kNoPageFrame = kPageFrame;  // beyond any physical memory

@@ -19,6 +19,8 @@ inline constexpr uint64_t kPageSwapped = 1ull << 62;
 inline constexpr uint64_t kPageOfFile = 1ull << 61;  // or shared memory
 inline constexpr uint64_t kPageExclusive = 1ull << 56;
 inline constexpr uint64_t kPageFrame = (1ull << 55) - 1;
+// 0: absent, or hidden.
+inline uint64_t PfnOf(uint64_t entry) { return entry & kPagePresent ? entry & kPageFrame : 0; }
 // Bits of an entry that the kernel leaves at 0: what ScanKinds found.
 inline constexpr uint64_t kPageOfZeroes = 1ull << 60, kPageHuge = 1ull << 59;
 
