@@ -23,7 +23,6 @@ done
 if [ ! -e build/build.ninja ] || { [ $tests = ON ] && ! grep -q '^COWPROF_TESTS:BOOL=ON' build/CMakeCache.txt; }; then
   cmake --preset release -DCOWPROF_TESTS=$tests >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
 fi
-# Compilers get their memory in huge pages, with a third of the page faults, and take a seventh less time where a new page takes 12 us.
-export GLIBC_TUNABLES=${GLIBC_TUNABLES:+$GLIBC_TUNABLES:}glibc.malloc.hugetlb=1
+. scripts/compiler-memory.sh
 TIMEFORMAT="build.sh: %1R s, of CPU time %1U + %1S s"
 time cmake --build build --target $target

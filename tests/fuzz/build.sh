@@ -18,6 +18,6 @@ mkdir -p "$build"
 if [ ! -e "$build/build.ninja" ]; then
   cmake --preset fuzz "${options[@]}" -B "$build" >"$build/configure.log" 2>&1 || { cat "$build/configure.log" >&2; exit 1; }
 fi
-export GLIBC_TUNABLES=${GLIBC_TUNABLES:+$GLIBC_TUNABLES:}glibc.malloc.hugetlb=1  # as in scripts/build.sh
+. scripts/compiler-memory.sh
 TIMEFORMAT="build.sh: %1R s, of CPU time %1U + %1S s"
 time cmake --build "$build" --target "${targets[@]}"

@@ -2,7 +2,7 @@
 
 Tests run build/cowprof (or COWPROF_BUILD/cowprof) as root on real processes. A test that needs what the host lacks says so with
 needs(); every skip is listed, and one that expected_skips.txt does not name fails the session. Tests in slow_tests.txt, and those
-marked slow, run with --slow or -m slow only.
+marked slow, run with --slow or -m slow only. beside_tests.txt lists the tests marked beside.
 """
 import contextlib
 import fnmatch
@@ -21,6 +21,7 @@ import harness
 
 EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
 SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
+BESIDE_TESTS = Path(__file__).with_name("beside_tests.txt")
 
 # cowprof would act as the user who called sudo, who may not write pytest's folders. git lets root read their clone by SUDO_UID, or so.
 if os.environ.pop("SUDO_UID", None):
@@ -166,6 +167,7 @@ _failed = []
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: not in the slice that runs by default; slow_tests.txt marks tests as well")
+    config.addinivalue_line("markers", "beside: runs beside other tests; set by beside_tests.txt")
     # A shell in the background (and nohup) starts us with these ignored, and so would be all that we start.
     for number in signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM:
         if signal.getsignal(number) == signal.SIG_IGN:
@@ -175,11 +177,12 @@ def pytest_configure(config):
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="run slow tests as well")
     parser.addoption("--figures", metavar="FILE", help="write what the tests measured there, as JSON")
+    parser.addoption("--failed", metavar="FILE", help="write the tests that failed there")
 
 
 def pytest_collection_modifyitems(config, items):
     if not any("::" in argument for argument in config.args):  # a test that is asked for by name runs
-        mark_slow_tests(items)
+        mark_tests(items)
     items.sort(key=needs_chroot)  # they take minutes to be made, beside the tests before them
     if config.getoption("--slow") or "slow" in (config.getoption("-m") or ""):
         return
@@ -193,24 +196,28 @@ def needs_chroot(item):
     return "chroot_of" in item.fixturenames or bool({*chroots.SUITES, "3.14"} & {word.split(", ")[-1] for word in words})
 
 
-def mark_slow_tests(items):
-    """Marks what slow_tests.txt lists. A session of all files fails if a line matches nothing, or if a file has no other test."""
-    listed = patterns(SLOW_TESTS)
-    unused, files, fast_files = set(listed), set(), set()
+def mark(items, path, marker):
+    """Marks the tests that `path` lists; returns its lines that match none."""
+    listed = patterns(path)
+    unused = set(listed)
     for item in items:
         name = f"{item.path.name}::{item.nodeid.split('::', 1)[1]}"
         matching = [pattern for pattern in listed if fnmatch.fnmatch(name, pattern)]
         if matching:
-            item.add_marker(pytest.mark.slow)
+            item.add_marker(marker)
         unused.difference_update(matching)
-        files.add(item.path.name)
-        if "slow" not in item.keywords:
-            fast_files.add(item.path.name)
     # Tests of an interpreter that this machine lacks need not exist.
-    unused = {pattern for pattern in unused if "3." not in pattern}
-    if files >= {path.name for path in Path(__file__).parent.glob("test_*.py")} and (unused or files != fast_files):
-        raise pytest.UsageError("\n".join([*(f"{SLOW_TESTS.name}: no test matches {pattern}" for pattern in sorted(unused)),
-                                           *(f"{SLOW_TESTS.name}: only slow tests in {name}" for name in sorted(files - fast_files))]))
+    return [f"{path.name}: no test matches {pattern}" for pattern in sorted(unused) if "3." not in pattern]
+
+
+def mark_tests(items):
+    """A session of all files fails if a line of a list matches nothing, or if a file has only slow tests."""
+    wrong = mark(items, SLOW_TESTS, "slow") + mark(items, BESIDE_TESTS, "beside")
+    files = {item.path.name for item in items}
+    fast_files = {item.path.name for item in items if "slow" not in item.keywords}
+    wrong += [f"{SLOW_TESTS.name}: only slow tests in {name}" for name in sorted(files - fast_files)]
+    if wrong and files >= {path.name for path in Path(__file__).parent.glob("test_*.py")}:
+        raise pytest.UsageError("\n".join(wrong))
 
 
 def pytest_runtest_logreport(report):
@@ -225,15 +232,13 @@ def _is_expected(test, reason):
 
 
 def pytest_sessionfinish(session):
-    if os.access(harness.BUILD, os.W_OK):
-        (harness.BUILD / "system_skips.txt").write_text("".join(f"{test} {reason}\n" for test, reason in _skips))
     if session.config.getoption("--figures"):
         Path(session.config.getoption("--figures")).write_text(json.dumps(_figures))
     session.config.unexpected_skips = [skip for skip in _skips if not _is_expected(*skip)]
     if session.config.unexpected_skips:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    elif _failed and os.access(harness.BUILD, os.W_OK):  # run.py repeats them
-        (harness.BUILD / "system_failed.txt").write_text("".join(f"{session.config.rootpath}/{test}\n" for test in _failed))
+    elif session.config.getoption("--failed"):  # by run.py, which repeats them
+        Path(session.config.getoption("--failed")).write_text("".join(f"{session.config.rootpath}/{test}\n" for test in _failed))
 
 
 def pytest_terminal_summary(terminalreporter, config):

@@ -1,36 +1,41 @@
 #!/usr/bin/python3
-"""Runs the system tests with pytest's options, and those that failed once more when the others are done.
+"""Runs the system tests, and those that failed once more when the others are done.
+
+    tests/system/run.py NAME PYTEST_OPTIONS...
 
 They measure real processes on a machine that others may use, so a few depend on getting a CPU in time. What fails twice fails; what
-passes the second time is listed at the end as unsteady. More than MOST failures are not repeated: that is a fault, not the machine.
+passes the second time is listed in NAME_unsteady.txt, which scripts/run-ctest.py prints. More than MOST failures are not repeated:
+that is a fault, not the machine.
+Exit status: pytest's, of the last run.
 """
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import harness
 
 MOST = 8
-FAILED = harness.BUILD / "system_failed.txt"      # written by conftest.py
-UNSTEADY = harness.BUILD / "system_unsteady.txt"  # printed by scripts/run-ctest.py
 
 
-def pytest(*arguments):
-    return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
+def run(*options):
+    """Exit status, and what failed, if it can be repeated."""
+    with tempfile.NamedTemporaryFile("r") as failed:
+        status = subprocess.run([sys.executable, "-m", "pytest", f"--failed={failed.name}", *options], check=False).returncode
+        return status, failed.read().splitlines()
 
 
 def main():
-    for path in FAILED, UNSTEADY:
-        path.unlink(missing_ok=True)
-    status = pytest(*sys.argv[1:])
-    failed = FAILED.read_text().splitlines() if FAILED.exists() else []
+    name, *options = sys.argv[1:]
+    unsteady = harness.BUILD / f"{name}_unsteady.txt"
+    unsteady.unlink(missing_ok=True)
+    status, failed = run(*options)
     if status != 1 or not 0 < len(failed) <= MOST:
         return status
     print(f"\n{len(failed)} failed; once more:", *failed, sep="\n  ", flush=True)
-    options = [argument for argument in sys.argv[1:] if argument not in ("-m", "slow") and not Path(argument).exists()]
-    status = pytest(*options, "-m", "slow or not slow", *failed)
+    status, _ = run(*[option for option in options if not Path(option).exists()], "-m", "slow or not slow", *failed)
     if status == 0:
-        UNSTEADY.write_text("".join(f"  {test}\n" for test in failed))
+        unsteady.write_text("".join(f"  {test}\n" for test in failed))
     return status
 
 
