@@ -59,9 +59,15 @@ uint64_t PartOfPeak(const std::vector<Grower>& growers, const RunModel& model) {
   return bytes;
 }
 
-// nullopt: its new memory does not keep growing.
+// nullopt: its new memory does not keep growing. What it was started with does not count: to unpickle that may take
+// most of the life that was seen.
 std::optional<Rise> RiseOf(const ProcessModel& process, const Facts& facts) {
-  const std::optional<Rise> rise = SustainedRise(facts.estimates.MemoryOf(process.index), process.ended.has_value());
+  std::optional<Rise> rise = SustainedRise(facts.estimates.MemoryOf(process.index), process.ended.has_value());
+  if (rise) {
+    const uint64_t unpickled = UnpickledAtStartSince(facts.model, process, rise->begin);
+    rise->pages = SaturatingSubtract(rise->pages, unpickled);
+    rise->zero_fills = SaturatingSubtract(rise->zero_fills, unpickled);
+  }
   const bool counts = rise && rise->pages * facts.page_bytes >= kLeastRiseBytes && rise->duration >= kLeastRiseTime;
   return counts ? rise : std::nullopt;
 }

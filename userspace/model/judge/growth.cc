@@ -72,6 +72,14 @@ std::optional<Unpickled> UnpickledIn(const RunModel& model, const ProcessModel& 
   return Unpickled{.at_start = at_start, .received = std::min(received, SaturatingSubtract(fresh_bytes, others))};
 }
 
+uint64_t UnpickledAtStartSince(const RunModel& model, const ProcessModel& process, absl::Duration t) {
+  uint64_t pages = 0;
+  for (const auto& [site, growth] : process.growth) {
+    if (KindOf(model, model.growth_sites[site]) == GrowthKind::kUnpickledAtStart) pages += growth.PagesSince(t);
+  }
+  return pages;
+}
+
 bool IsPickling(const RunModel& model, const CopySite& copy_site) {
   return std::any_of(copy_site.frames.begin(), copy_site.frames.end(), [&](int number) {
     const Frame& frame = model.frames[number];
@@ -91,13 +99,15 @@ std::optional<Culprit> CulpritOf(const RunModel& model, absl::Span<const Process
   for (const ProcessModel* const process : processes) {
     for (const auto& [site, growth] : process->growth) {
       const uint64_t pages = growth.PagesSince(rise.begin);
-      lines[LineOf(model, model.growth_sites[site].frames)] += pages;
+      const GrowthSite& from = model.growth_sites[site];
+      if (KindOf(model, from) != GrowthKind::kUnpickledAtStart) lines[LineOf(model, from.frames)] += pages;
       all += pages;
     }
   }
   const auto most =
       std::max_element(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (all == 0 || most->first.frame.file.empty() || most->second < kMostOfIt * all) return std::nullopt;
+  if (all == 0 || lines.empty() || most->first.frame.file.empty() || most->second < kMostOfIt * all)
+    return std::nullopt;
   return Culprit{.frame = most->first.frame,
                  .via = most->first.via,
                  .share = static_cast<double>(most->second) / std::max<uint64_t>(all, 1)};

@@ -32,12 +32,16 @@ struct Unpickled {
 // `fresh_bytes`: that it holds. nullopt: its stacks were not sampled.
 std::optional<Unpickled> UnpickledIn(const RunModel& model, const ProcessModel& process, uint64_t fresh_bytes);
 
+// What a process unpickled of what it was started with, since `t` or somewhat earlier (GrowthModel::PagesSince()).
+// Pages; 0 if its stacks were not sampled.
+uint64_t UnpickledAtStartSince(const RunModel& model, const ProcessModel& process, absl::Duration t);
+
 // Whether a copy was made while multiprocessing pickled something to send it.
 bool IsPickling(const RunModel& model, const CopySite& copy_site);
 
 // Returns the line of the program where most of the memory of a rise was touched first. nullopt: the stacks were not
-// sampled, no line has half of it, or the process touched so many more new pages than it kept that the line may have
-// freed its own.
+// sampled, no line has half of it (what a process was started with has none), or the process touched so many more new
+// pages than it kept that the line may have freed its own.
 std::optional<Culprit> CulpritOf(const RunModel& model, const ProcessModel& process, const Rise& rise);
 // Of several processes: `rise` is of all together.
 std::optional<Culprit> CulpritOf(const RunModel& model, absl::Span<const ProcessModel* const> processes,

@@ -500,6 +500,37 @@ TEST_CASE("memory: workers that were spawned with much data") {
   CHECK(absl::StrContains(DiagnosesOf(served)[0].summary, "forkserver start method"));
 }
 
+TEST_CASE("memory: a worker that was spawned is seen while it unpickles what it was sent: no leak") {
+  // Of what it has touched, `share` came as it unpickled that, at a steady rate for as long as it was seen.
+  const auto spawned = [](double share) {
+    Worker worker = Pickled(0);
+    worker.new_mib = Line(0, 80);
+    Run run = Recorded({worker}, BigParent());
+    run.model.frames = {{"/usr/lib/python3.11/multiprocessing/spawn.py", "_main", 126},
+                        {"<string>", "<module>", 1},
+                        {"/home/me/train.py", "work", 36},
+                        {"/usr/lib/python3.11/multiprocessing/process.py", "_bootstrap", 314}};
+    run.model.growth_sites = {{.frames = {0, 1}}, {.frames = {2, 3, 0, 1}}};
+    for (int second = 0; second <= kSeconds; ++second) {
+      const double pages = 80.0 * kMiB * second / kSeconds;
+      auto& growth = run.model.processes[1].growth;
+      growth[0].Append(absl::Seconds(second), static_cast<uint64_t>(pages * share));
+      growth[1].Append(absl::Seconds(second), static_cast<uint64_t>(pages * (1 - share)));
+    }
+    return run;
+  };
+  CHECK(IdsOf(spawned(1)) == Ids{"private-by-spawn"});
+  // A line that allocates less than half is not named, but the growth is.
+  const Run both = spawned(0.6);
+  REQUIRE(IdsOf(both) == Ids{"private-by-spawn", "new-memory-growth"});
+  // 20 of 50 MiB; less, since earlier reports are thinned out.
+  CHECK(absl::StrContains(DiagnosesOf(both)[1].summary, "11.6 MiB in 1 worker within 25.0 s"));
+  CHECK_FALSE(DiagnosesOf(both)[1].culprit);
+  const Run leak = spawned(0);
+  REQUIRE(IdsOf(leak) == Ids{"new-memory-growth"});
+  CHECK(DiagnosesOf(leak)[0].culprit->frame.line == 36);
+}
+
 TEST_CASE("memory: near misses of spawning with much data") {
   // Forked; with little; with what a library takes; more than the program ever had.
   CHECK(IdsOf(Recorded({{.new_mib = Line(150, 150)}}, BigParent())) == Ids{"clean"});
