@@ -143,10 +143,12 @@ def test_records_are_in_time_order(tree, start_recording):
 
 
 def test_samples_are_an_interval_apart(tree, start_recording):
-    recording = start_recording(tree.pid, "--interval=100ms", "--duration=1s")
+    recording = start_recording(tree.pid, "--interval=100ms", "--duration=2s")
     assert recording.wait() == 0, recording.stderr
     samples = [record["t"] for record in recording.timeline()["records"] if record["type"] == "sample"]
-    assert 8 <= len(samples) <= 14
+    # To attach may take half of the time. The last sample is of the end, whenever that is.
+    expected = (samples[-1] - samples[0]) / 0.1
+    assert expected >= 8 and 0.8 * expected <= len(samples) <= expected + 4
     assert all(later > earlier for earlier, later in zip(samples, samples[1:])), "time must increase"
 
 
