@@ -42,3 +42,13 @@ def test_the_peak_has_the_parts_that_were_planted(kind, tmp_path):
     for part, found in peak["split"].items():
         planted = WORKERS * PLANTED[kind].get(part, 0) * MIB
         assert -0.03 * planted <= found - planted <= 0.03 * planted + WORKERS * OF_PYTHON + passing, (part, found / MIB, planted / MIB, peak)
+
+
+@pytest.mark.parametrize("when, leaks", [("unpickled", False), ("imported", False), ("kept", True)])
+def test_what_a_worker_loads_for_long_is_not_called_a_leak(when, leaks, tmp_path):
+    path = tmp_path / "run.json"
+    done = harness.run_cowprof("--output", path, "--interval=200ms", "--", harness.PYTHON, WORKLOADS / "slow_start.py", when)
+    assert done.returncode == 0, done.stderr
+    found = [one["id"] for one in harness.report_of(path)["diagnoses"]]
+    assert ("new-memory-growth" in found) == leaks, found
+    assert ("private-by-spawn" in found) == (when == "unpickled"), found

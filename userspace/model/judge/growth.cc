@@ -29,9 +29,7 @@ absl::string_view NameWithoutClass(const Frame& frame) {
 // nullopt: this frame does not decide.
 std::optional<GrowthKind> KindOf(const Frame& frame) {
   const absl::string_view file = frame.file, function = NameWithoutClass(frame);
-  if (absl::StartsWith(file, "<frozen importlib") || absl::StartsWith(file, "<frozen runpy") ||
-      absl::EndsWith(file, "/runpy.py"))
-    return GrowthKind::kImported;
+  if (absl::StartsWith(file, "<frozen importlib")) return GrowthKind::kImported;
   // What runs below is the program of the worker.
   if (absl::EndsWith(file, "/process.py") && function == "_bootstrap") return GrowthKind::kOther;
   if (EndsInFile(file, "/multiprocessing/spawn.py")) {
@@ -43,6 +41,40 @@ std::optional<GrowthKind> KindOf(const Frame& frame) {
       IsOneOf(function, {"get", "get_payload", "recv", "recv_bytes", "_recv", "_recv_bytes", "recv_payload"}))
     return GrowthKind::kReceived;
   return std::nullopt;
+}
+
+// Whether this process imported it, or unpickled it of what it was started with. What stands above a fork, or below an
+// import in the program's first process, may be all that the program does.
+bool IsLoaded(const RunModel& model, const GrowthSite& site) {
+  const GrowthKind kind = KindOf(model, site);
+  const auto starts_process = [&](int number) {
+    const Frame& frame = model.frames[number];
+    return (absl::EndsWith(frame.file, "/process.py") && NameWithoutClass(frame) == "_bootstrap") ||
+           EndsInFile(frame.file, "/multiprocessing/spawn.py");
+  };
+  return kind == GrowthKind::kUnpickledAtStart ||
+         (kind == GrowthKind::kImported && std::any_of(site.frames.begin(), site.frames.end(), starts_process));
+}
+
+std::optional<Culprit> CulpritAmong(const RunModel& model, absl::Span<const ProcessModel* const> processes,
+                                    const Rise& rise, bool with_loaded) {
+  if (rise.zero_fills == 0 || rise.zero_fills > kMostChurn * rise.pages) return std::nullopt;
+  std::map<ProgramLine, uint64_t> lines;
+  uint64_t all = 0;
+  for (const ProcessModel* const process : processes) {
+    for (const auto& [number, growth] : process->growth) {
+      const GrowthSite& site = model.growth_sites[number];
+      if (!with_loaded && IsLoaded(model, site)) continue;
+      const uint64_t pages = growth.PagesSince(rise.begin);
+      all += pages;
+      if (KindOf(model, site) != GrowthKind::kUnpickledAtStart) lines[LineOf(model, site.frames)] += pages;
+    }
+  }
+  const auto most =
+      std::max_element(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (lines.empty() || most->first.frame.file.empty() || all == 0 || most->second < kMostOfIt * all)
+    return std::nullopt;
+  return Culprit{.frame = most->first.frame, .via = most->first.via, .share = static_cast<double>(most->second) / all};
 }
 
 }  // namespace
@@ -72,10 +104,10 @@ std::optional<Unpickled> UnpickledIn(const RunModel& model, const ProcessModel& 
   return Unpickled{.at_start = at_start, .received = std::min(received, SaturatingSubtract(fresh_bytes, others))};
 }
 
-uint64_t UnpickledAtStartSince(const RunModel& model, const ProcessModel& process, absl::Duration t) {
+uint64_t LoadedSince(const RunModel& model, const ProcessModel& process, absl::Duration t) {
   uint64_t pages = 0;
   for (const auto& [site, growth] : process.growth) {
-    if (KindOf(model, model.growth_sites[site]) == GrowthKind::kUnpickledAtStart) pages += growth.PagesSince(t);
+    if (IsLoaded(model, model.growth_sites[site])) pages += growth.PagesSince(t);
   }
   return pages;
 }
@@ -88,29 +120,12 @@ bool IsPickling(const RunModel& model, const CopySite& copy_site) {
 }
 
 std::optional<Culprit> CulpritOf(const RunModel& model, const ProcessModel& process, const Rise& rise) {
-  return CulpritOf(model, {&process}, rise);
+  return CulpritAmong(model, {&process}, rise, /*with_loaded=*/false);
 }
 
 std::optional<Culprit> CulpritOf(const RunModel& model, absl::Span<const ProcessModel* const> processes,
                                  const Rise& rise) {
-  if (rise.zero_fills == 0 || rise.zero_fills > kMostChurn * rise.pages) return std::nullopt;
-  std::map<ProgramLine, uint64_t> lines;
-  uint64_t all = 0;
-  for (const ProcessModel* const process : processes) {
-    for (const auto& [site, growth] : process->growth) {
-      const uint64_t pages = growth.PagesSince(rise.begin);
-      const GrowthSite& from = model.growth_sites[site];
-      if (KindOf(model, from) != GrowthKind::kUnpickledAtStart) lines[LineOf(model, from.frames)] += pages;
-      all += pages;
-    }
-  }
-  const auto most =
-      std::max_element(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (all == 0 || lines.empty() || most->first.frame.file.empty() || most->second < kMostOfIt * all)
-    return std::nullopt;
-  return Culprit{.frame = most->first.frame,
-                 .via = most->first.via,
-                 .share = static_cast<double>(most->second) / std::max<uint64_t>(all, 1)};
+  return CulpritAmong(model, processes, rise, /*with_loaded=*/true);
 }
 
 }  // namespace cowprof

@@ -16,7 +16,7 @@ namespace cowprof {
 
 enum class GrowthKind {
   kOther,
-  kImported,          // by the import system, or by running the main module once more (spawn)
+  kImported,          // by the import system, or as spawn prepared the process, which runs the main module once more
   kUnpickledAtStart,  // spawn, forkserver, loky: what the process was started with. It lives as long as the process
   kReceived,          // from a queue or pipe of multiprocessing: tasks and their arguments
 };
@@ -32,18 +32,19 @@ struct Unpickled {
 // `fresh_bytes`: that it holds. nullopt: its stacks were not sampled.
 std::optional<Unpickled> UnpickledIn(const RunModel& model, const ProcessModel& process, uint64_t fresh_bytes);
 
-// What a process unpickled of what it was started with, since `t` or somewhat earlier (GrowthModel::PagesSince()).
-// Pages; 0 if its stacks were not sampled.
-uint64_t UnpickledAtStartSince(const RunModel& model, const ProcessModel& process, absl::Duration t);
+// What a process of multiprocessing imported, or unpickled of what it was started with, since `t` or somewhat earlier
+// (GrowthModel::PagesSince()). Pages; 0 if its stacks were not sampled.
+uint64_t LoadedSince(const RunModel& model, const ProcessModel& process, absl::Duration t);
 
 // Whether a copy was made while multiprocessing pickled something to send it.
 bool IsPickling(const RunModel& model, const CopySite& copy_site);
 
-// Returns the line of the program where most of the memory of a rise was touched first. nullopt: the stacks were not
-// sampled, no line has half of it (what a process was started with has none), or the process touched so many more new
+// Returns the line of the program where most of the memory of a rise, which is without what was loaded meanwhile, was
+// touched first. nullopt: the stacks were not sampled, no line has half of it, or the process touched so many more new
 // pages than it kept that the line may have freed its own.
 std::optional<Culprit> CulpritOf(const RunModel& model, const ProcessModel& process, const Rise& rise);
-// Of several processes: `rise` is of all together.
+// Of several processes: `rise` is of all together, with what they loaded. What they unpickled at their start has no
+// line.
 std::optional<Culprit> CulpritOf(const RunModel& model, absl::Span<const ProcessModel* const> processes,
                                  const Rise& rise);
 

@@ -500,17 +500,22 @@ TEST_CASE("memory: workers that were spawned with much data") {
   CHECK(absl::StrContains(DiagnosesOf(served)[0].summary, "forkserver start method"));
 }
 
-TEST_CASE("memory: a worker that was spawned is seen while it unpickles what it was sent: no leak") {
-  // Of what it has touched, `share` came as it unpickled that, at a steady rate for as long as it was seen.
-  const auto spawned = [](double share) {
-    Worker worker = Pickled(0);
+TEST_CASE("memory: a worker that is seen while it loads what it was sent, or imports, does not leak") {
+  const Frame main = {"/usr/lib/python3.11/multiprocessing/spawn.py", "_main", 126},
+              command = {"<string>", "<module>", 1}, work = {"/home/me/train.py", "work", 36},
+              import = {"<frozen importlib._bootstrap>", "_find_and_load", 1027},
+              bootstrap = {"/usr/lib/python3.11/multiprocessing/process.py", "_bootstrap", 314};
+  // Touches new memory at a steady rate for as long as it is seen, `share` of it with the first stack.
+  const auto grows = [](std::vector<Frame> first, std::vector<Frame> second, double share, Worker worker) {
     worker.new_mib = Line(0, 80);
     Run run = Recorded({worker}, BigParent());
-    run.model.frames = {{"/usr/lib/python3.11/multiprocessing/spawn.py", "_main", 126},
-                        {"<string>", "<module>", 1},
-                        {"/home/me/train.py", "work", 36},
-                        {"/usr/lib/python3.11/multiprocessing/process.py", "_bootstrap", 314}};
-    run.model.growth_sites = {{.frames = {0, 1}}, {.frames = {2, 3, 0, 1}}};
+    for (const std::vector<Frame>& stack : {first, second}) {
+      GrowthSite& site = run.model.growth_sites.emplace_back();
+      for (const Frame& frame : stack) {
+        site.frames.push_back(static_cast<int>(run.model.frames.size()));
+        run.model.frames.push_back(frame);
+      }
+    }
     for (int second = 0; second <= kSeconds; ++second) {
       const double pages = 80.0 * kMiB * second / kSeconds;
       auto& growth = run.model.processes[1].growth;
@@ -519,16 +524,21 @@ TEST_CASE("memory: a worker that was spawned is seen while it unpickles what it 
     }
     return run;
   };
-  CHECK(IdsOf(spawned(1)) == Ids{"private-by-spawn"});
-  // A line that allocates less than half is not named, but the growth is.
-  const Run both = spawned(0.6);
+  const std::vector<Frame> own = {work, bootstrap, main, command};
+  CHECK(IdsOf(grows({main, command}, own, 1, Pickled(0))) == Ids{"private-by-spawn"});
+  CHECK(IdsOf(grows({import, bootstrap, main, command}, own, 1, Pickled(0))) == Ids{"clean"});
+  CHECK(IdsOf(grows({import, work, bootstrap, work}, own, 1, {})) == Ids{"clean"});
+  // The growth beside that is told: 20 of 50 MiB, or somewhat less, since earlier reports are thinned out.
+  const Run both = grows({main, command}, own, 0.6, Pickled(0));
   REQUIRE(IdsOf(both) == Ids{"private-by-spawn", "new-memory-growth"});
-  // 20 of 50 MiB; less, since earlier reports are thinned out.
   CHECK(absl::StrContains(DiagnosesOf(both)[1].summary, "11.6 MiB in 1 worker within 25.0 s"));
-  CHECK_FALSE(DiagnosesOf(both)[1].culprit);
-  const Run leak = spawned(0);
+  CHECK(DiagnosesOf(both)[1].culprit->frame == work);
+  // Near misses: its own line; a program that does all of its work below an import, and forks there.
+  const Run leak = grows({main, command}, own, 0, Pickled(0));
   REQUIRE(IdsOf(leak) == Ids{"new-memory-growth"});
-  CHECK(DiagnosesOf(leak)[0].culprit->frame.line == 36);
+  CHECK(DiagnosesOf(leak)[0].culprit->frame == work);
+  CHECK(IdsOf(grows({work, import, command}, own, 1, {})) == Ids{"new-memory-growth"});
+  CHECK(IdsOf(grows({work, bootstrap, work, import, command}, own, 1, {})) == Ids{"new-memory-growth"});
 }
 
 TEST_CASE("memory: near misses of spawning with much data") {
