@@ -221,6 +221,8 @@ def memray_round(place, options, folder):
 
 def in_pairs(rounds, bare, watched, digits, unit):
     """Mean and standard error of the change, in the figure's unit and in percent."""
+    if not all(one[bare] for one in rounds):
+        return "too short to be measured"  # in ticks of the scheduler's clock
     change, error = page.mean_and_error([one[watched] - one[bare] for one in rounds])
     percent, error_percent = page.mean_and_error([(one[watched] / one[bare] - 1) * 100 for one in rounds])
     absolute = f"{change:+,.{digits}f} ± {error:.{digits}f} {unit}, " if unit else ""

@@ -112,7 +112,12 @@ def open_folder():
     folder = Path(tempfile.mkdtemp(prefix="cowprof-test-"))
     folder.chmod(0o755)
     yield folder
-    shutil.rmtree(folder)
+
+    def removed():  # podman's store is written to for a moment after its container has ended
+        shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
+
+    harness.wait_until(removed, f"{folder} to be empty")
 
 
 @pytest.fixture

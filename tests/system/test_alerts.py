@@ -79,7 +79,7 @@ def test_living_loader(name, limit, command):
 
 def test_alert_appears_in_every_output(tmp_path):
     path = tmp_path / "run.json"
-    result = harness.run_cowprof("--output", path, *QUICK_FDS, "--", *OPEN_FILES, "--hold=1", "--status=5")
+    result = harness.run_cowprof("--output", path, *QUICK_FDS, "--", *OPEN_FILES, "--hold=2", "--status=5")
     assert result.returncode == 5, result.stderr
     lines = [line for line in result.stderr.splitlines() if "ALERT" in line]
     assert len(lines) == 2, result.stderr  # once when raised, once in the final report
@@ -98,7 +98,7 @@ def test_alert_appears_in_every_output(tmp_path):
 
 def test_descriptors_of_what_a_script_starts(tmp_path):
     path = tmp_path / "run.json"
-    result = harness.run_cowprof("--output", path, *QUICK_FDS, "--", "sh", "-c", '"$@"; exit 5', "sh", *OPEN_FILES, "--to=250", "--hold=1")
+    result = harness.run_cowprof("--output", path, *QUICK_FDS, "--", "sh", "-c", '"$@"; exit 5', "sh", *OPEN_FILES, "--to=250", "--hold=2")
     assert result.returncode == 5, result.stderr
     (alert,) = alerts_of(harness.load_json(path)["records"])
     assert (alert["kind"], alert["limit"], alert["index"], alert["diagnosis"]) == ("fds", 256, 1, "fd-exhaustion")
@@ -131,7 +131,7 @@ def test_mappings_of_a_worker(start_recording):
 
 def test_fail_on_alert_sets_the_exit_status(tmp_path):
     options = ["--output", tmp_path / "run.json", "--quiet", *QUICK_FDS, "--fail-on-alert", "--"]
-    result = harness.run_cowprof(*options, *OPEN_FILES, "--hold=1", "--status=5")
+    result = harness.run_cowprof(*options, *OPEN_FILES, "--hold=2", "--status=5")
     assert result.returncode == 3
     assert result.stderr.count("\n") == 1 and "--fail-on-alert" in result.stderr and "file descriptors" in result.stderr
     assert harness.run_cowprof(*options, *OPEN_FILES, "--hold=0.5", "--status=5", "--to=20").returncode == 5

@@ -214,7 +214,7 @@ def test_short_lived_workers_may_be_missed_but_never_miscounted(nobodys_folder):
     assert result.returncode == 0, result.stderr
     report = harness.report_of(path)
     harness.validate(report, "report.schema.json")
-    assert 0 < len(report["workers"]) <= 300
+    assert 0 < len(report["workers"]) <= 300 + 75 + 43  # every fourth forks a child, every seventh leaves an orphan
     for row in report["workers"]:
         assert row["copies"] is None or row["copies"] <= 64 + STRAY
         assert row["ended_at"] is not None
