@@ -59,15 +59,10 @@ uint64_t PartOfPeak(const std::vector<Grower>& growers, const RunModel& model) {
   return bytes;
 }
 
-// nullopt: its new memory does not keep growing. What it imports and what it was started with does not count: on a slow
-// machine that takes most of a short life.
+// nullopt: its new memory does not keep growing.
 std::optional<Rise> RiseOf(const ProcessModel& process, const Facts& facts) {
   std::optional<Rise> rise = SustainedRise(facts.estimates.MemoryOf(process.index), process.ended.has_value());
-  if (rise) {
-    const uint64_t loaded = LoadedSince(facts.model, process, rise->begin);
-    rise->pages = SaturatingSubtract(rise->pages, loaded);
-    rise->zero_fills = SaturatingSubtract(rise->zero_fills, loaded);
-  }
+  if (rise) rise = WithoutLoaded(facts.model, process, *rise);
   const bool counts = rise && rise->pages * facts.page_bytes >= kLeastRiseBytes && rise->duration >= kLeastRiseTime;
   return counts ? rise : std::nullopt;
 }

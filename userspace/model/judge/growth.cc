@@ -104,12 +104,14 @@ std::optional<Unpickled> UnpickledIn(const RunModel& model, const ProcessModel& 
   return Unpickled{.at_start = at_start, .received = std::min(received, SaturatingSubtract(fresh_bytes, others))};
 }
 
-uint64_t LoadedSince(const RunModel& model, const ProcessModel& process, absl::Duration t) {
-  uint64_t pages = 0;
+Rise WithoutLoaded(const RunModel& model, const ProcessModel& process, Rise rise) {
+  uint64_t loaded = 0;
   for (const auto& [site, growth] : process.growth) {
-    if (IsLoaded(model, model.growth_sites[site])) pages += growth.PagesSince(t);
+    if (IsLoaded(model, model.growth_sites[site])) loaded += growth.PagesSince(rise.begin);
   }
-  return pages;
+  rise.pages = SaturatingSubtract(rise.pages, loaded);
+  rise.zero_fills = SaturatingSubtract(rise.zero_fills, loaded);
+  return rise;
 }
 
 bool IsPickling(const RunModel& model, const CopySite& copy_site) {

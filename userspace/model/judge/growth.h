@@ -32,9 +32,9 @@ struct Unpickled {
 // `fresh_bytes`: that it holds. nullopt: its stacks were not sampled.
 std::optional<Unpickled> UnpickledIn(const RunModel& model, const ProcessModel& process, uint64_t fresh_bytes);
 
-// What a process of multiprocessing imported, or unpickled of what it was started with, since `t` or somewhat earlier
-// (GrowthModel::PagesSince()). Pages; 0 if its stacks were not sampled.
-uint64_t LoadedSince(const RunModel& model, const ProcessModel& process, absl::Duration t);
+// A rise without what a process of multiprocessing imported meanwhile, or unpickled of what it was started with: on a
+// slow machine that takes most of a short life. At least all of that, see GrowthModel::PagesSince().
+Rise WithoutLoaded(const RunModel& model, const ProcessModel& process, Rise rise);
 
 // Whether a copy was made while multiprocessing pickled something to send it.
 bool IsPickling(const RunModel& model, const CopySite& copy_site);
