@@ -282,6 +282,8 @@ def with_error(values):
 def paired_change(name, results, figure):
     """Mean over the rounds of (watched - bare) and its standard error, absolute and as a percentage of bare."""
     pairs = list(zip((row[figure] for row in results["bare"]), (row[figure] for row in results[name])))
+    if not all(bare for bare, _ in pairs):
+        return "too short to be measured"
     return f"{with_error([watched - bare for bare, watched in pairs])}, {with_error([(watched - bare) / bare * 100 for bare, watched in pairs])} %"
 
 
