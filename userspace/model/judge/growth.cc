@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "model/judge/blame.h"
+#include "model/judge/grower.h"
 #include "model/library_name.h"
 #include "model/saturating.h"
 
@@ -45,7 +46,7 @@ std::optional<GrowthKind> KindOf(const Frame& frame) {
 
 // Whether this process imported it, or unpickled it of what it was started with. What stands above a fork, or below an
 // import in the program's first process, may be all that the program does.
-bool IsLoaded(const RunModel& model, const GrowthSite& site) {
+bool IsLoaded(const RunModel& model, const ProcessModel& process, const GrowthSite& site) {
   const GrowthKind kind = KindOf(model, site);
   const auto starts_process = [&](int number) {
     const Frame& frame = model.frames[number];
@@ -53,7 +54,8 @@ bool IsLoaded(const RunModel& model, const GrowthSite& site) {
            EndsInFile(frame.file, "/multiprocessing/spawn.py");
   };
   return kind == GrowthKind::kUnpickledAtStart ||
-         (kind == GrowthKind::kImported && std::any_of(site.frames.begin(), site.frames.end(), starts_process));
+         (kind == GrowthKind::kImported && LifeOf(process, model) < kLongEnough &&
+          std::any_of(site.frames.begin(), site.frames.end(), starts_process));
 }
 
 std::optional<Culprit> CulpritAmong(const RunModel& model, absl::Span<const ProcessModel* const> processes,
@@ -64,7 +66,7 @@ std::optional<Culprit> CulpritAmong(const RunModel& model, absl::Span<const Proc
   for (const ProcessModel* const process : processes) {
     for (const auto& [number, growth] : process->growth) {
       const GrowthSite& site = model.growth_sites[number];
-      if (!with_loaded && IsLoaded(model, site)) continue;
+      if (!with_loaded && IsLoaded(model, *process, site)) continue;
       const uint64_t pages = growth.PagesSince(rise.begin);
       all += pages;
       if (KindOf(model, site) != GrowthKind::kUnpickledAtStart) lines[LineOf(model, site.frames)] += pages;
@@ -107,7 +109,7 @@ std::optional<Unpickled> UnpickledIn(const RunModel& model, const ProcessModel& 
 Rise WithoutLoaded(const RunModel& model, const ProcessModel& process, Rise rise) {
   uint64_t loaded = 0;
   for (const auto& [site, growth] : process.growth) {
-    if (IsLoaded(model, model.growth_sites[site])) loaded += growth.PagesSince(rise.begin);
+    if (IsLoaded(model, process, model.growth_sites[site])) loaded += growth.PagesSince(rise.begin);
   }
   rise.pages = SaturatingSubtract(rise.pages, loaded);
   rise.zero_fills = SaturatingSubtract(rise.zero_fills, loaded);

@@ -14,6 +14,8 @@
 
 namespace cowprof {
 
+inline constexpr absl::Duration kLongEnough = absl::Seconds(30);  // to see whether memory keeps growing
+
 enum class GrowthKind {
   kOther,
   kImported,          // by the import system, or as spawn prepared the process, which runs the main module once more
@@ -33,7 +35,8 @@ struct Unpickled {
 std::optional<Unpickled> UnpickledIn(const RunModel& model, const ProcessModel& process, uint64_t fresh_bytes);
 
 // A rise without what a process of multiprocessing imported meanwhile, or unpickled of what it was started with: on a
-// slow machine that takes most of a short life. At least all of that, see GrowthModel::PagesSince().
+// slow machine that takes most of a short life. In a life of kLongEnough an import counts: a module may be a job that
+// runs for good. At least all of that, see GrowthModel::PagesSince().
 Rise WithoutLoaded(const RunModel& model, const ProcessModel& process, Rise rise);
 
 // Whether a copy was made while multiprocessing pickled something to send it.

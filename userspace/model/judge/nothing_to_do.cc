@@ -29,7 +29,6 @@ constexpr uint64_t kMuchOfOne = 64 << 20;   // new memory of a worker
 constexpr uint64_t kMuchShared = 64 << 20;
 constexpr uint64_t kMuchOfRank = uint64_t{1} << 30;          // of data that workers share
 constexpr absl::Duration kLongestStart = absl::Seconds(30);  // of a program that puts itself into the background
-constexpr absl::Duration kLongEnough = absl::Seconds(30);    // to see whether memory keeps growing
 
 // What a worker that lived at the workers' peak had then that it never shared. Bytes.
 struct NewMemory {
