@@ -1,5 +1,5 @@
 // Reads memory of the current process: the page of its fault where the kernel will read it to copy
-// it, in the map of all physical memory, if that was found. A read at the user's address would set
+// it, in the map of all physical memory, if that was looked for and found. A read at the user's address would set
 // the accessed bit of a page that is about to be replaced, and have a hypervisor that keeps page
 // tables in software map it for the kernel and unmap it again (40 us, measured).
 #ifndef COWPROF_BPF_USER_MEMORY_H_

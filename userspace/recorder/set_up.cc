@@ -194,8 +194,7 @@ int Attach(const ProcFs& proc, pid_t target, Recording* recording) {
                                                                   : RegionsOfRunning(proc, target),
                                 .every_copy = recording->options.every_copy,
                                 .copy_sites = !Without(recording->options, kWithoutStacks),
-                                // They make copies cost more.
-                                .before_attaching = [&calibration] { calibration.Take(); }},
+                                .bare_copy_ns = [&calibration] { return calibration.Take(); }},
                         .pagemap = {.t0_ns = t0_ns, .sample_diverged = sample_diverged}});
   info.copy_ns = calibration.Take();
   const HostFacts& facts = loaded.facts;

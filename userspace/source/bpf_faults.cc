@@ -114,7 +114,7 @@ class BpfFaults : public FaultSource {
 
 absl::Status BpfFaults::Load(const BpfOptions& options, KernelBtf kernel) {
   options_ = options;
-  options_.before_attaching = nullptr;  // the caller's: not to be kept
+  options_.bare_copy_ns = nullptr;  // the caller's: not to be kept
   if (absl::Status status = LoadProbes(options, std::move(kernel), &skeleton_); !status.ok()) return status;
   sites_ = std::make_unique<BpfSites>(*skeleton_);
   settling_ = std::make_unique<Settling>(*skeleton_);
@@ -130,9 +130,9 @@ absl::Status BpfFaults::Load(const BpfOptions& options, KernelBtf kernel) {
   if (absl::Status status = woken_.Watch({maps.events, maps.copied_pages}); !status.ok()) return status;
   if (absl::Status status = killed_.Watch({maps.bell}); !status.ok()) return status;
   tree_ = std::make_unique<FollowedTree>(*skeleton_, ring_.get(), forks_);
-  if (options.before_attaching) options.before_attaching();
+  std::optional<DirectMapHint> hint;
+  if (!options.bare_copy_ns || UseDirectMap(options.bare_copy_ns())) hint.emplace(*skeleton_);
   // The first run also learns our own namespaces and the direct map, which must be known before the first event.
-  const DirectMapHint hint(*skeleton_);
   if (absl::StatusOr<std::string> tasks = RunIterator(skeleton_->progs.list_tasks); !tasks.ok()) return tasks.status();
   // From here on every fork of the host is reported, until Follow() has closed the tree.
   skeleton_->bss->scanning = 1;

@@ -23,7 +23,8 @@ struct BpfOptions {
   bool copy_sites = true;                          // take types and stacks at all
   bool kernel_reads = true;  // read kernel memory for the evidence of deaths, where the kernel lets us
   bool preemptible = false;  // load them twice also where the kernel does not preempt them
-  std::function<void()> before_attaching = nullptr;  // called when they are loaded
+  // Called when they are loaded, before they are attached: nanoseconds that a copy takes without them; 0: unknown.
+  std::function<double()> bare_copy_ns = nullptr;
 };
 
 // Loads and attaches the programs of those rungs. PermissionDenied or Unimplemented with the reason where the kernel
