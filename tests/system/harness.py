@@ -86,10 +86,15 @@ class Process:
     def stop(self):
         """Kills it with its workers: those of a DataLoader notice after five seconds, or never, that their trainer is gone, and
         hold its stdout until then."""
-        for pid in truth.tree(self.pid) if self.popen.poll() is None else ():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        if self.popen.poll() is None:
+            kill_tree(self.pid)
         self.finish()
+
+
+def kill_tree(root):
+    for pid in truth.tree(root):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def inside(pid, path):
@@ -187,8 +192,12 @@ class Recording:
         self.popen.send_signal(number)
 
     def wait(self, seconds=DEADLINE):
-        """Waits for cowprof to end and returns its exit status; `stderr` holds its messages."""
-        _, self.stderr = self.popen.communicate(timeout=seconds)
+        """Waits for cowprof to end and returns its exit status; `stderr` holds its messages. Too late: kills it, with a program that it started."""
+        try:
+            _, self.stderr = self.popen.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            kill_tree(self.pid)
+            raise
         if self.said is not None:
             check_said(self.said.read_text(), self.path)
         return self.popen.returncode

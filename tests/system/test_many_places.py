@@ -23,7 +23,7 @@ def test_new_memory_has_its_line_after_many_other_places(tmp_path, words):
     path = tmp_path / "run.json"
     with open(tmp_path / "out", "w+") as out:
         recording = harness.Recording(path, ["--quiet", "--output", path, "--", harness.PYTHON, WORKLOAD, *words], stdout=out)
-        assert recording.wait(6 * harness.DEADLINE) == 0, recording.stderr  # the program alone takes 20 to 100 s
+        assert recording.wait(20 * harness.DEADLINE) == 0, recording.stderr  # the program alone takes 20 to 160 s, more beside others
         out.seek(0)
         said = json.loads(out.read().splitlines()[-1])
     recording.report()  # nothing was lost
