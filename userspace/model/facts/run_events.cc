@@ -53,6 +53,20 @@ void StartProcess(const Event& event, const ProcessStarted& started, RunModel* m
   if (!forker->at_first_fork) forker->at_first_fork = {forker->counts.copies.value_or(0), forker->copies_of_files};
 }
 
+// The event names one of those that run the program; the others were forked before it was known.
+void NotePython(const PythonFound& python, RunModel* model, ProcessModel* named) {
+  const auto note = [&](ProcessModel* process) {
+    process->python = python.version;
+    process->python_problem = python.problem;
+  };
+  note(named);
+  const ProcessModel* const first = model->Find(named->space);
+  if (first == nullptr || first->forks + first->forks_before_attach == 0) return;
+  for (ProcessModel& process : model->processes) {
+    if (process.space == first->index) note(&process);
+  }
+}
+
 void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* process) {
   if (process->space != process->index && process->origin == Origin::kForked) {
     if (ProcessModel* parent = Announced(process->parent, model)) {
@@ -199,10 +213,7 @@ void AppendEvent(const Event& event, RunModel* model) {
                  [&](const SignalDelivered&) { AppendSignal(event, process); },
                  [&](const OomVictim&) { process->oom_victim = !WasKilledByProcess(*process); },
                  [](const Note&) {},
-                 [&](const PythonFound& python) {
-                   process->python = python.version;
-                   process->python_problem = python.problem;
-                 },
+                 [&](const PythonFound& python) { NotePython(python, model, process); },
                  [&](const DutyFound& found) { NoteDuty(found, *model, process); },
                  [&](const RankFound& found) { NoteRank(found.rank, process); },
                  [&](const StartMethodsSeen& seen) { NoteStartMethods(event, seen, model); },

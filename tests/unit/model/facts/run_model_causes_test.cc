@@ -45,6 +45,22 @@ Event Python(int index, const std::string& version, const std::string& problem =
 
 }  // namespace
 
+TEST_CASE("workers that were there at the attach run the Python that is found in their parent later") {
+  Story story;
+  const auto of_parent = [](int index) {
+    Event event = Process(index, 0, Origin::kFoundAtAttach);
+    std::get<ProcessStarted>(event.what).space = 0;
+    return event;
+  };
+  story.Add({Process(0, -1, Origin::kTarget), of_parent(1), Process(2, 0, Origin::kFoundAtAttach), of_parent(3)}, {});
+  story.Add({Exec(1, "sh")}, {});
+  story.Add({Python(0, "3.11.2")}, {});
+  CHECK(story.model.processes[0].python == "3.11.2");
+  CHECK(story.model.processes[1].python.empty());  // it runs another program
+  CHECK(story.model.processes[2].python.empty());  // it was not forked from it
+  CHECK(story.model.processes[3].python == "3.11.2");
+}
+
 TEST_CASE("causes stay known until there are newer ones, and are summed") {
   Story story;
   story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked), Process(2, 0, Origin::kForked)},
