@@ -5,7 +5,11 @@
 
 namespace cowprof {
 
-std::string LibraryOf(absl::string_view file) {
+std::string LibraryOf(absl::string_view file, absl::string_view function) {
+  if (absl::StartsWith(file, "<__array_function__ ")) return "numpy";
+  if (absl::StartsWith(file, "<attrs generated ")) return "attrs";
+  if (absl::StartsWith(file, "<decorator-gen-")) return "decorator";
+  if (file == "<string>" && absl::StartsWith(function, "__create_fn__.")) return "dataclasses";
   if (absl::ConsumePrefix(&file, "<frozen ")) return std::string(file.substr(0, file.find_first_of(".>")));
   size_t at = absl::string_view::npos;
   for (const absl::string_view folder : {"/site-packages/", "/dist-packages/"}) {

@@ -24,4 +24,15 @@ TEST_CASE("a file of multiprocessing may be that of a copy of it") {
   CHECK_FALSE(EndsInFile(site + "multiprocess/process.py", "/concurrent/futures/process.py"));
 }
 
+TEST_CASE("code that a library generates is part of it") {
+  CHECK(LibraryOf("<__array_function__ internals>") == "numpy");
+  CHECK(LibraryOf("<attrs generated eq __main__.Row>") == "attrs");
+  CHECK(LibraryOf("<decorator-gen-12>") == "decorator");
+  CHECK(LibraryOf("<string>", "__create_fn__.<locals>.__eq__") == "dataclasses");
+  // python -c, and a program's own exec().
+  CHECK(LibraryOf("<string>", "<module>").empty());
+  CHECK(LibraryOf("<string>", "load.<locals>.__create_fn__").empty());
+  CHECK(LibraryOf("<stdin>", "<module>").empty());
+}
+
 }  // namespace cowprof

@@ -149,7 +149,7 @@ NumberedLine NumberedLineOf(const RunModel& model, const std::vector<int>& frame
   std::string via;
   for (const int number : frames) {
     const Frame& frame = model.frames[number];
-    const std::string library = LibraryOf(frame.file);
+    const std::string library = LibraryOf(frame.file, frame.function);
     if (library.empty() && IsConsoleScript(frame)) break;
     if (library.empty()) return {number, via};
     if (BeginsWorker(library, frame)) break;

@@ -308,10 +308,10 @@ std::string LineText(const Frame& frame) {
   return absl::StrCat(Printable(frame.file), ":", frame.line, " in ", Printable(frame.function));
 }
 
-bool IsOfLibrary(const Frame& frame) { return !LibraryOf(frame.file).empty(); }
+bool IsOfLibrary(const Frame& frame) { return !LibraryOf(frame.file, frame.function).empty(); }
 
 std::string CulpritText(Culprit culprit, bool estimated, absl::string_view at) {
-  const std::string library = LibraryOf(culprit.frame.file);
+  const std::string library = LibraryOf(culprit.frame.file, culprit.frame.function);
   // torch/utils/data/_utils/collate.py: called with what the Dataset returned for each index.
   const bool collates = absl::EndsWith(culprit.frame.file, "/torch/utils/data/_utils/collate.py");
   culprit.frame.file = std::string(BaseName(culprit.frame.file));  // one sentence has no room for the folder
