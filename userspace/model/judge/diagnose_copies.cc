@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "model/facts/ended_aggregate.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr double kMostIdentical = 0.8;    // of the compared pages: nobody really wrote to them
 constexpr uint64_t kEnoughCompared = 20;  // pages
 constexpr uint64_t kLargeArray = 1000;    // items
+constexpr double kLeastOfType = 0.25;     // of the copies at a line
 
 // One place in the program, and what was touched there.
 struct Place {
@@ -38,7 +40,7 @@ Places PlacesOf(const Facts& facts, std::initializer_list<Cause> causes) {
   Places out;
   for (const CopySiteShare& share : facts.tables().blame.copy_sites) {
     const CopySite& copy_site = facts.model.copy_sites[share.copy_site];
-    if (std::find(causes.begin(), causes.end(), copy_site.cause) == causes.end()) continue;
+    if (!absl::c_linear_search(causes, copy_site.cause)) continue;
     const ProgramLine line = LineOf(facts.model, copy_site.frames);
     Place& place = places[line];
     place.line = line;
@@ -49,15 +51,14 @@ Places PlacesOf(const Facts& facts, std::initializer_list<Cause> causes) {
   for (auto& [line, place] : places) {
     if (!line.frame.file.empty() && place.copies > 0) out.with_line.push_back(std::move(place));
   }
-  std::stable_sort(out.with_line.begin(), out.with_line.end(),
-                   [](const Place& a, const Place& b) { return a.copies > b.copies; });
+  absl::c_stable_sort(out.with_line, [](const Place& a, const Place& b) { return a.copies > b.copies; });
   return out;
 }
 
+// "": none that most of these copies could be of. What a library allocates for itself is of none.
 std::string TopTypeOf(const Place& place) {
-  const auto most = std::max_element(place.types.begin(), place.types.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == place.types.end() ? "" : most->first;
+  const auto most = absl::c_max_element(place.types, [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == place.types.end() || most->second < kLeastOfType * place.copies ? "" : most->first;
 }
 
 // Returns the types and lines with the most copies of these causes, as evidence.
@@ -95,11 +96,15 @@ std::vector<pid_t> PidsOf(const Facts& facts, std::initializer_list<Cause> cause
   return pids.empty() ? facts.pids : pids;
 }
 
-// The native code that made the copies by these causes: in a program without Python, or a runtime's beside Python.
+// The native code that made the copies by these causes, be it the interpreter's.
+std::optional<NativeCode> AnyCodeOf(const Facts& facts, std::initializer_list<Cause> causes) {
+  return NativeCodeOf(facts.model, facts.tables().blame,
+                      [&](const CopySite& site) { return absl::c_linear_search(causes, site.cause); });
+}
+
+// That of a program without Python, or a runtime's beside Python.
 std::optional<NativeCode> NativeCodeOf(const Facts& facts, std::initializer_list<Cause> causes) {
-  std::optional<NativeCode> code = NativeCodeOf(facts.model, facts.tables().blame, [causes](const CopySite& site) {
-    return std::find(causes.begin(), causes.end(), site.cause) != causes.end();
-  });
+  const std::optional<NativeCode> code = AnyCodeOf(facts, causes);
   return code && (facts.native() || !AdviceOn(*code).empty()) ? code : std::nullopt;
 }
 
@@ -296,19 +301,13 @@ Diagnosis CopiedFromFiles(const Facts& facts, uint64_t copies) {
   return diagnosis;
 }
 
-}  // namespace
-
-namespace {
-
 // "": there is none, or nothing of Python is told.
 std::string AllocatorBeside(const Facts& facts) {
   if (facts.native()) return "";
   std::string other = OtherAllocatorOf(facts.model);
   if (!other.empty()) return other;
   // pandas imports pyarrow, too: only what that wrote itself may lie in its allocator.
-  const auto code = NativeCodeOf(facts.model, facts.tables().blame, [](const CopySite& site) {
-    return site.cause == Cause::kData || site.cause == Cause::kKernel;
-  });
+  const auto code = AnyCodeOf(facts, {Cause::kData, Cause::kKernel});
   return code ? std::string(OwnAllocatorOf(code->module)) : "";
 }
 
@@ -342,6 +341,9 @@ Diagnosis CowData(const Facts& facts) {
         absl::StrCat(facts.Bytes(facts.Of(Cause::kKernel)),
                      " of it by the kernel, in system calls such as read(2) into an inherited buffer"));
   }
+  const auto writer = AnyCodeOf(facts, {Cause::kData, Cause::kKernel});
+  if (writer && !facts.native() && !WritesArrays(*writer) && !IsPython(*writer))
+    diagnosis.evidence.push_back(NativeCodeText(*writer, facts.tables().blame.estimated));
   diagnosis.saves.reset();  // nothing, if a worker keeps what it makes instead
   const std::optional<NativeCode> code = NativeCodeOf(facts, {Cause::kData, Cause::kKernel});
   if (code) diagnosis.advice = AdviceOn(*code);
@@ -373,8 +375,8 @@ bool ProgramWrites(const Facts& facts) {
   const uint64_t others =
       std::max(SumOfCopies(&ProcessModel::gup_copies, facts), SumOfCopies(&ProcessModel::copies_of_files, facts));
   if (2 * others >= written || !AllocatorBeside(facts).empty()) return false;
-  const std::optional<NativeCode> code = NativeCodeOf(facts, {Cause::kData, Cause::kKernel});
-  return !code || AdviceOn(*code).empty();
+  const auto code = AnyCodeOf(facts, {Cause::kData, Cause::kKernel});
+  return code && WritesArrays(*code);
 }
 
 Diagnosis AllocatorReuse(const Facts& facts) {

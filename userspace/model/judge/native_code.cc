@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -130,6 +131,15 @@ std::vector<std::string> AdviceOn(const NativeCode& code) {
     }
   }
   return of_symbol.empty() ? all : of_symbol;
+}
+
+bool IsPython(const NativeCode& code) {
+  return absl::StartsWith(code.module, "python") || absl::StartsWith(code.module, "libpython");
+}
+
+bool WritesArrays(const NativeCode& code) {
+  constexpr absl::string_view kModules[] = {"_multiarray_umath.", "libtorch", "libopenblas", "libmkl_"};
+  return absl::c_any_of(kModules, [&](absl::string_view module) { return absl::StartsWith(code.module, module); });
 }
 
 std::string NativeCodeText(const NativeCode& code, bool estimated) {

@@ -26,6 +26,9 @@ std::optional<NativeCode> NativeCodeOf(const RunModel& model, const Blame& blame
 // What helps where a language's runtime wrote, as measured (docs/diagnoses.md, "Runtimes other than CPython"): against
 // what this function does, or all, if that is not known. Empty: it is none of the runtimes that are known.
 std::vector<std::string> AdviceOn(const NativeCode& code);
+// Whether it is the interpreter itself; whether it is of numpy or torch, which write to arrays in place.
+bool IsPython(const NativeCode& code);
+bool WritesArrays(const NativeCode& code);
 // "about 98 % of it in Perl's own code (Perl_sv_upgrade)", "93 % of it in fill (libtable.so)"
 std::string NativeCodeText(const NativeCode& code, bool estimated);
 

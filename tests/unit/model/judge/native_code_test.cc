@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "builders.h"
 #include "judged.h"
@@ -70,7 +71,14 @@ TEST_CASE("native code: beside Python, only what a known runtime wrote is told, 
   CHECK(DiagnosesOf(perl)[0].sketch.empty());
   CHECK(!absl::StrContains(TextOf(DiagnosesOf(perl)[0]), "torch"));
   CHECK(Where(other) == ".");
+  CHECK(DiagnosesOf(other)[0].sketch.empty());
+  CHECK(absl::c_linear_search(DiagnosesOf(other)[0].evidence, "100 % of it in fill (libnative.so)"));
+  // An array is what the sketch is of; the interpreter sorts lists as well.
+  other.model.copy_sites[0].module = "_multiarray_umath.cpython-311-x86_64-linux-gnu.so";
   CHECK(!DiagnosesOf(other)[0].sketch.empty());
+  other.model.copy_sites[0].module = "python3.11";
+  CHECK(DiagnosesOf(other)[0].sketch.empty());
+  CHECK(!absl::StrContains(TextOf(DiagnosesOf(other)[0]), "python3.11"));
 }
 
 TEST_CASE("native code: a runtime is told by the file that is mapped") {

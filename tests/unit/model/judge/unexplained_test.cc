@@ -280,6 +280,8 @@ TEST_CASE("copies: ranks that a notebook forked have their launcher's memory, an
 TEST_CASE("cow-data: jemalloc does not tell what it has free") {
   Run run = Recorded({}, {{Cause::kData, kCopies}}, kLine);
   CHECK(absl::StartsWith(HeadlineOf(run), "Writing to memory that the workers inherited duplicated 100.0 MiB"));
+  run.model.copy_sites[0].cause = Cause::kData;
+  run.model.copy_sites[0].module = "libtorch_cpu.so";
   CHECK(!DiagnosesOf(run)[0].sketch.empty());
   run.model.regions = {{0, {.kind = RegionKind::kFile, .name = "libjemalloc.so.2 (bss)"}}};
   CHECK(absl::StartsWith(HeadlineOf(run),
@@ -294,7 +296,7 @@ TEST_CASE("cow-data: what Arrow and polars write may be what they allocate") {
   run.model.copy_sites[0].cause = Cause::kData;
   // pandas imports it: that says nothing.
   run.model.regions = {{0, {.kind = RegionKind::kFile, .name = "libarrow.so.2100"}}};
-  run.model.copy_sites[0].module = "_multiarray_umath.so";
+  run.model.copy_sites[0].module = "_multiarray_umath.cpython-311.so";
   CHECK(absl::StartsWith(HeadlineOf(run), "Writing to memory that the workers inherited duplicated 100.0 MiB"));
   CHECK(!DiagnosesOf(run)[0].sketch.empty());
   run.model.copy_sites[0].module = "libarrow.so.2100";
@@ -311,6 +313,7 @@ TEST_CASE("cow-data: what Arrow and polars write may be what they allocate") {
 TEST_CASE("cow-data: pages of a file were never the parent's memory") {
   Run run = Recorded({}, {{Cause::kData, kCopies}}, kLine);
   run.model.copy_sites[0].cause = Cause::kData;
+  run.model.copy_sites[0].module = "libtorch_cpu.so";
   run.model.processes[1].copies_of_files = kCopies;
   CHECK(HeadlineOf(run) ==
         "Writing to private mappings of files (numpy.memmap(mode=\"c\"), torch.load(mmap=True), MAP_PRIVATE) copied "
