@@ -117,6 +117,13 @@ def test_a_long_text_among_short_ones_is_refused_before_it_is_padded(tmp_path):
     assert "ValueError: a long string" in result.stderr
 
 
+def test_a_dict_is_refused_since_its_keys_would_be_packed(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("def load():\n    return {5: 'five', 7: 'seven'}\n" + parts(named("strings"))[1])
+    result = subprocess.run([harness.PYTHON, script], capture_output=True, text=True, timeout=harness.DEADLINE)
+    assert "TypeError: Packed counts from 0" in result.stderr
+
+
 def copies_of_worker(code, shape, count, folder):
     """The worker's copies, the checksum of what it read, and the report."""
     (folder / "code.py").write_text(code)
