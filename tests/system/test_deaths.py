@@ -120,6 +120,23 @@ def assert_no_cause(report):
 # ---- Ends not caused by a limit ----
 
 
+def test_a_worker_that_was_there_at_the_attach_ends_with_an_error_code(start_recording):
+    code = ("import os, sys, time\nworker = os.fork()\nif worker == 0:\n"
+            "    sys.stdin.readline()\n    os._exit(3)\nprint('{}', flush=True)\nos.waitpid(worker, 0)\ntime.sleep(30)")
+    process = harness.Process([harness.PYTHON, "-c", code])
+    try:
+        harness.wait_until(lambda: process.lines, "the fork")
+        recording = start_recording(process.pid)
+        recording.await_sample()
+        await_python(recording)
+        process.go()
+        harness.wait_until(lambda: events_of(recording, "exit"), "the worker to end")
+        recording.interrupt()
+        assert recording.report()["headline"]["sentence"].startswith("1 of 1 worker ended badly: worker ")
+    finally:
+        process.stop()
+
+
 def test_ends_without_a_diagnosis(start):
     """A crash is reported with native code and Python line, a kill with its sender, and neither is blamed on a limit."""
     process, recording = start("exit_code:3", "exit_code:0", "hangup_ignored:4", "abort", "segfault", "killed_from_outside", "killed_by_parent:SIGTERM")
