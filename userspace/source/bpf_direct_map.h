@@ -6,9 +6,10 @@
 
 namespace cowprof {
 
-// Whether the probes should read there, by what a copy takes. For a copy whose stack is taken that is 3,900 instructions
-// more than to read at the user's address, and some 50 us less where a hypervisor keeps page tables in software. A copy
-// takes 2 to 4.4 us with page tables in hardware, 15 us with such a hypervisor (docs/design/fault-path.md).
+// Whether the probes should read there, by what a copy takes. For a copy whose stack is taken that is 3,900
+// instructions more than to read at the user's address, and some 50 us less where a hypervisor keeps page tables in
+// software. A copy takes 2 to 4.4 us with page tables in hardware, 15 us with such a hypervisor
+// (docs/design/fault-path.md).
 constexpr double kCopyInSoftwareNs = 8000;
 inline bool UseDirectMap(double copy_ns) { return copy_ns > kCopyInSoftwareNs; }
 
