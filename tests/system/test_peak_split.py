@@ -11,7 +11,7 @@ WORKERS, EACH = 2, 48  # MiB
 OF_PYTHON = 3 * MIB  # copied and allocated by each worker for itself
 PLANTED = {  # MiB of each worker
     "copied": {"copied": EACH}, "new": {"new": EACH}, "both": {"copied": EACH, "new": EACH}, "before_attach": {"before_attach": EACH},
-    "pickled": {"pickled": EACH}}
+    "pickled": {"pickled": EACH}, "shared": {}}
 
 
 @pytest.mark.parametrize("kind", PLANTED)
@@ -27,8 +27,10 @@ def test_the_peak_has_the_parts_that_were_planted(kind, tmp_path):
         after = harness.end_of(recording.path) + 1
         harness.wait_until(lambda: harness.end_of(recording.path) > after, "samples at rest", pause=0.05)
         workers = truth.children(process.pid)
-        private = sum(map(truth.private_bytes, workers))
+        # The kernel calls shared memory private that only one process has touched.
+        private = sum(truth.private_bytes(pid) - truth.shmem_bytes(pid) for pid in workers)
         passing = sum(map(truth.passing_bytes, workers)) if kind == "pickled" else 0
+        of_parent = truth.anonymous_bytes(process.pid)
         recording.interrupt()
         report = recording.report()
     finally:
@@ -36,6 +38,7 @@ def test_the_peak_has_the_parts_that_were_planted(kind, tmp_path):
             recording.stop()
         process.stop()
     assert len(workers) == WORKERS
+    assert harness.row_of(report, process.pid)["private_bytes"] <= of_parent + OF_PYTHON
     peak = report["peak"]
     assert sum(peak["split"].values()) == peak["bytes"]
     assert -0.03 * private - MIB <= peak["bytes"] - private <= 0.03 * private + MIB + passing, (peak, private, passing)

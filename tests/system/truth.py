@@ -41,6 +41,11 @@ def anonymous_bytes(pid):
     return int(re.search(r"^RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.M).group(1)) * 1024
 
 
+def shmem_bytes(pid):
+    """RssShmem: of shared mappings without a file, memfd, System V, or a tmpfs."""
+    return int(re.search(r"^RssShmem:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.M).group(1)) * 1024
+
+
 def state(pid):
     """The state letter from /proc/PID/stat, or None if the process is gone."""
     try:

@@ -2,7 +2,9 @@
 #include "recorder/rollups.h"
 
 #include <algorithm>
+#include <string>
 
+#include "absl/status/status.h"
 #include "posix/clock.h"
 
 namespace cowprof {
@@ -15,10 +17,20 @@ constexpr double kShare = 0.004;                                  // of one CPU
 // A rollup holds the target's mmap_lock for as long as it reads. One that would take longer than this is skipped; the
 // sweep shows the same but for private pages of files. At the end it is worth more, and happens once.
 constexpr absl::Duration kLongestStall = absl::Milliseconds(3), kLongestStallAtEnd = absl::Milliseconds(10);
+// From so many pages of shared memory on, those that the kernel calls private would show: then smaps is read, of some
+// 2,500 mappings at most, at 2 us each.
+constexpr uint64_t kLeastShmemPages = 256;
+constexpr size_t kMaxSmapsBytes = 2 << 20;
 
-absl::StatusOr<RollupFigures> TimedRollup(const ProcFs& proc, pid_t pid, absl::Duration t) {
+absl::StatusOr<RollupFigures> ReadSmaps(const ProcFs& proc, pid_t pid) {
+  const std::string text = proc.ReadHead(pid, "smaps", kMaxSmapsBytes);
+  if (text.size() == kMaxSmapsBytes) return absl::ResourceExhaustedError("too many mappings");
+  return ParseRollup(text);
+}
+
+absl::StatusOr<RollupFigures> TimedRollup(const ProcFs& proc, pid_t pid, bool by_mapping, absl::Duration t) {
   const absl::Duration before = BootTime();
-  absl::StatusOr<RollupFigures> rollup = proc.ReadRollup(pid);
+  absl::StatusOr<RollupFigures> rollup = by_mapping ? ReadSmaps(proc, pid) : proc.ReadRollup(pid);
   if (rollup.ok()) {
     rollup->t = t;
     rollup->cost = BootTime() - before;
@@ -38,10 +50,12 @@ std::optional<absl::Duration> Rollups::ReadOne(const LivingProcess& process, abs
   if (absl::Nanoseconds(pages * ns_per_page_) > (last ? kLongestStallAtEnd : kLongestStall)) return std::nullopt;
   // On a busy host, wall clock time is more than the cost.
   const absl::Duration cpu_before = ReadClock(CLOCK_THREAD_CPUTIME_ID);
-  absl::StatusOr<RollupFigures> rollup = TimedRollup(proc_, process.id.pid, t);
+  const bool by_mapping = row->proc.shmem_pages.value_or(0) >= kLeastShmemPages;
+  absl::StatusOr<RollupFigures> rollup = TimedRollup(proc_, process.id.pid, by_mapping, t);
   if (!rollup.ok()) return std::nullopt;
   const absl::Duration cost = ReadClock(CLOCK_THREAD_CPUTIME_ID) - cpu_before;
-  if (pages > 1000) ns_per_page_ = 0.8 * ns_per_page_ + 0.2 * absl::ToDoubleNanoseconds(cost) / pages;
+  // smaps takes time for each mapping as well, but lets go of mmap_lock after a few.
+  if (pages > 1000 && !by_mapping) ns_per_page_ = 0.8 * ns_per_page_ + 0.2 * absl::ToDoubleNanoseconds(cost) / pages;
   row->rollup = *rollup;
   return cost;
 }

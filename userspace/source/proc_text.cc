@@ -177,10 +177,13 @@ ProcStatus ParseStatus(absl::string_view text) {
 
 absl::StatusOr<RollupFigures> ParseRollup(absl::string_view text) {
   RollupFigures rollup;
-  bool has_rss = false;
+  bool has_rss = false, shared = false;
   ForEachField(text, [&](absl::string_view key, absl::string_view value) {
+    // "7f00-7f10 rw-s 00000000 00" of the first line of a mapping: no field has a blank in its name.
+    const size_t blank = key.find(' ');
+    if (blank != key.npos) shared = absl::EndsWith(key.substr(0, blank + 5), "s");
     for (const auto& field : kRollupFields) {
-      if (key != field.key) continue;
+      if (key != field.key || (shared && field.member == &RollupFigures::private_bytes)) continue;
       const Count bytes = ParseKib(value);
       rollup.*field.member += bytes.value_or(0);
       has_rss |= key == "Rss" && bytes;

@@ -53,7 +53,9 @@ struct ProcStatus {
 };
 ProcStatus ParseStatus(absl::string_view text);
 
-// /proc/PID/smaps_rollup; the caller fills in `t` and `cost`. InvalidArgument if there is no "Rss:" line.
+// /proc/PID/smaps_rollup, or smaps, which it adds up: only there it can leave out shared mappings, whose pages the
+// kernel calls private as long as one process maps them. The caller fills in `t` and `cost`. InvalidArgument if there
+// is no "Rss:" line.
 absl::StatusOr<RollupFigures> ParseRollup(absl::string_view text);
 
 // One line of /proc/PID/maps.

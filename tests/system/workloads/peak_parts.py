@@ -42,7 +42,7 @@ def anonymous_bytes():
 
 
 class Kept:
-    data = received = None
+    data = received = shared = number = None
 
 
 def receive(items):
@@ -51,18 +51,32 @@ def receive(items):
     return anonymous_bytes()
 
 
-def forked(work):
-    """Forks workers that do their work, and end with their parent; returns when all have done it."""
-    begin, end = os.pipe()
-    for _ in range(WORKERS):
+def forked(work, later=None):
+    """Forks workers that do their work, and end with their parent; returns when all have done it. What it returns has them do more."""
+    (begin, end), (go, start) = os.pipe(), os.pipe()
+
+    def await_all():
+        for _ in range(WORKERS):
+            os.read(begin, 1)
+
+    def more():
+        os.write(start, b"." * WORKERS)
+        await_all()
+
+    for Kept.number in range(WORKERS):
         if os.fork() == 0:
             work()
             os.write(end, b".")
+            if later:
+                os.close(start)
+                os.read(go, 1)
+                later()
+                os.write(end, b".")
             while os.getppid() != 1:
                 time.sleep(0.1)
             os._exit(0)
-    for _ in range(WORKERS):
-        os.read(begin, 1)
+    await_all()
+    return more
 
 
 def copied():
@@ -78,7 +92,28 @@ def both():
     new()
 
 
+def write_shared(part):
+    """Pages that no other process touches, but which are not private."""
+    begin = (2 * Kept.number + part) * BYTES // 2
+    for at in range(begin, begin + BYTES // 2, PAGE):
+        Kept.shared[at] = 1
+
+
+def share():
+    """The parent fills a mapping, the workers one that they inherited: half of it before the attach, half after it."""
+    Kept.received, Kept.shared = write(mmap.mmap(-1, BYTES), BYTES), mmap.mmap(-1, WORKERS * BYTES)
+    more = forked(lambda: write_shared(0), later=lambda: write_shared(1))
+    say("ready")
+    wait_for_go()
+    more()
+    say("placed")
+    wait_for_go()
+
+
 def main():
+    if KIND == "shared":
+        share()
+        return
     Kept.data = write(area(2 * BYTES), 2 * BYTES)
     if KIND == "pickled":
         items = [str(number).rjust(2000, "x") for number in range(BYTES // 2049)]

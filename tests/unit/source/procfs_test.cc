@@ -169,6 +169,32 @@ TEST_CASE("rollup as the kernel writes it") {
   CHECK(rollup->swap_bytes == 8 * 1024);
 }
 
+// Recorded: two mappings of /proc/PID/smaps, some lines, of a worker that wrote 4 MiB of memory that it inherited as
+// MAP_SHARED | MAP_ANONYMOUS, and of one without a file.
+constexpr char kSmaps[] =
+    "7f7cdca00000-7f7ce9200000 rw-s 00000000 00:01 3083                       /dev/zero (deleted)\n"
+    "Size:             204800 kB\nRss:                4096 kB\nPss:                4096 kB\n"
+    "Shared_Clean:          0 kB\nShared_Dirty:          0 kB\nPrivate_Clean:         0 kB\n"
+    "Private_Dirty:      4096 kB\nReferenced:         4096 kB\nAnonymous:             0 kB\n"
+    "Private_Hugetlb:       0 kB\nSwap:                  0 kB\nTHPeligible:    0\n"
+    "VmFlags: rd wr sh mr mw me ms sd \n"
+    "7f7ce93b0000-7f7ce93c0000 rw-p 00000000 00:00 0 \n"
+    "Size:                 64 kB\nRss:                  60 kB\nPss:                  36 kB\n"
+    "Shared_Clean:          0 kB\nShared_Dirty:         48 kB\nPrivate_Clean:         0 kB\n"
+    "Private_Dirty:        12 kB\nReferenced:           12 kB\nAnonymous:            60 kB\n"
+    "Private_Hugetlb:       0 kB\nSwap:                  4 kB\nTHPeligible:    0\n"
+    "VmFlags: rd wr mr mw me ac sd \n";
+
+TEST_CASE("smaps is added up, and what a shared mapping holds is not private") {
+  const auto rollup = ParseRollup(kSmaps);
+  REQUIRE(rollup.ok());
+  CHECK(rollup->rss_bytes == 4156 * 1024);
+  CHECK(rollup->pss_bytes == 4132 * 1024);
+  CHECK(rollup->private_bytes == 12 * 1024);
+  CHECK(rollup->anonymous_bytes == 60 * 1024);
+  CHECK(rollup->swap_bytes == 4 * 1024);
+}
+
 TEST_CASE("rollup without a usable Rss line is refused") {
   const std::string text = GENERATE(as<std::string>(), "", "Pss: 4 kB\n", "Rss: x kB\n", "Rss: 4\n",
                                     "Rss:", "Rss: -4 kB\n", "Rss: 18446744073709551615 kB\n");

@@ -88,7 +88,7 @@ class PrivateMemory {
   std::optional<RollupBasis> rollup_;
   Recent<Past, kLongestPast> past_;   // the samples from that of the last sweep on
   std::optional<Past> before_;        // the last sample but one
-  uint64_t private_other_bytes_ = 0;  // private pages of files and shared memory, at the last rollup
+  uint64_t private_other_bytes_ = 0;  // private pages of files and hugetlb, at the last rollup
   bool seen_ = false;                 // in /proc, at least once
   Count inherited_pages_;
   CopiesOfFiles of_files_;

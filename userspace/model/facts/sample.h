@@ -66,12 +66,12 @@ struct ProcFigures {
   bool operator==(const ProcFigures&) const = default;
 };
 
-// One read of /proc/PID/smaps_rollup. Bytes.
+// One read of /proc/PID/smaps_rollup; of smaps, where there is shared memory: its pages are not private. Bytes.
 struct RollupFigures {
   absl::Duration t;  // when, since the start of the recording
   uint64_t rss_bytes = 0;
   uint64_t pss_bytes = 0;
-  uint64_t private_bytes = 0;  // Private_Clean + Private_Dirty + Private_Hugetlb
+  uint64_t private_bytes = 0;  // Private_Clean, Private_Dirty, Private_Hugetlb; from smaps: of private mappings
   uint64_t anonymous_bytes = 0;
   uint64_t swap_bytes = 0;
   absl::Duration cost;  // how long the read took; the target's mmap_lock was held for reading that long at most
