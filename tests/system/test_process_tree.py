@@ -124,3 +124,18 @@ def test_rows_end_in_order(tmp_path):
     report, _ = run_started(["fork_copies", "--children=3"], tmp_path)
     for row in report["workers"]:
         assert 0 <= row["started_at"] <= row["ended_at"] <= report["duration_seconds"] + 0.5
+
+
+@pytest.mark.parametrize("how", ["vfork", "fork"])
+def test_a_command_is_not_charged_its_parents_memory(how, tmp_path):
+    """A child between its vfork or fork and its exec has what its parent has, and owns next to nothing of it."""
+    pages = 50000
+    report, _ = run_attached(["command_runner", f"--pages={pages}", f"--{how}"], tmp_path, "--interval", "100ms")
+    large, little = pages * 4096, 2 << 20
+    assert len(report["workers"]) == 60
+    for row in report["workers"]:
+        assert row["role"] not in ("worker", "pool")
+        assert (row["peak_private_bytes"] or 0) < little
+        assert (row["still_shared_bytes"] or 0) < little
+    assert large <= report["parent"]["peak_private_bytes"] < large + little
+    assert "no worker was forked" in report["headline"]["sentence"].lower()

@@ -87,6 +87,7 @@ class RandomRecording {
     if (index > 0) started.parent = Int(0, index - 1);
     started.origin = index == 0 ? Origin::kTarget : Chance(0.3) ? Origin::kFoundAtAttach : Origin::kForked;
     if (started.origin == Origin::kForked && Chance(0.8)) started.space = started.parent;
+    if (started.origin == Origin::kForked && started.space < 0) started.vforked = Chance(0.5);
     started.comm = Name();
     started.command = Name();
     started.executable = Name();

@@ -75,6 +75,7 @@ void Collector::Start(const FollowedProcess& process, Sample* sample) {
                                                    .parent = parent == nullptr ? -1 : parent->index,
                                                    .space = inherits ? living.space : -1,
                                                    .origin = process.origin,
+                                                   .vforked = process.vforked,
                                                    .comm = process.comm,
                                                    .command = proc_.ReadCommandLine(process.id.pid),
                                                    .executable = same_program ? "" : Executable(process.id.pid)}});

@@ -51,6 +51,7 @@ void Encode(const ProcessStarted& started, Json* json) {
   (*json)["start_ns"] = started.id.start_ns;
   (*json)["parent"] = started.parent;
   if (started.space >= 0) (*json)["space"] = started.space;
+  if (started.vforked) (*json)["vforked"] = true;
   (*json)["origin"] = NameOf(started.origin);
   (*json)["comm"] = started.comm;
   (*json)["command"] = started.command;
@@ -60,6 +61,7 @@ void Decode(const Json& json, ProcessStarted* started) {
   started->id = {NumberOf<pid_t>(json, "pid"), NumberOf<uint64_t>(json, "start_ns")};
   started->parent = NumberOf<int>(json, "parent", -1);
   started->space = NumberOf<int>(json, "space", -1);
+  started->vforked = BoolOf(json, "vforked");
   started->origin = EnumNamed(TextOf(json, "origin"), Origin::kForked);
   started->comm = TextOf(json, "comm");
   started->command = TextOf(json, "command");

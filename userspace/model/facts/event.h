@@ -35,6 +35,7 @@ struct ProcessStarted {
   // (vfork) none yet.
   int space = -1;
   Origin origin = Origin::kForked;
+  bool vforked = false;       // until it calls exec it has the memory of `parent` itself, and no copy of it
   std::string comm, command;  // the kernel's name for it, and its command line joined by spaces
   std::string executable;     // path of the program; "": not known, or that of `space`
   bool operator==(const ProcessStarted&) const = default;

@@ -78,6 +78,16 @@ uint64_t PrivateMemory::PagesAt(const Past& now) const {
          SaturatingSubtract(now.copies, anonymous_->copies);
 }
 
+// Private pages of files and shared memory, at most what the rollup found beyond anonymous pages. It was read at
+// another moment than the page map: a child that was forked, called exec or ended in between made up to `shared` of the
+// latter seem to be such pages.
+uint64_t PrivateMemory::OtherBytes(const RollupFigures& rollup, uint64_t most, uint64_t shared,
+                                   const ProcessModel& process) const {
+  if (process.origin == Origin::kForked && !process.execed) return most;  // it shares with its parent, which lives on
+  const uint64_t of_files = SaturatingSubtract(rollup.rss_bytes, rollup.anonymous_bytes);
+  return std::min(most, std::max({SaturatingSubtract(most, shared), of_files, private_other_bytes_}));
+}
+
 void PrivateMemory::RebaseOnTruth(const ProcessSample& sample, const RunInfo& info, ProcessModel* process) {
   const uint64_t copies = process->inherited_copies(), pages = process->anonymous_pages();
   const bool forked = process->origin == Origin::kForked && !process->execed;
@@ -92,9 +102,11 @@ void PrivateMemory::RebaseOnTruth(const ProcessSample& sample, const RunInfo& in
     looked_ = timed ? MiddleOf(*sample.sweep) : past_.back().t;
     // The rollup at attach is older than the first sweep; what it found beyond the sweep's pages is private pages of
     // files.
-    if (!anonymous_ && rollup_)
-      private_other_bytes_ =
-          SaturatingSubtract(process->private_bytes.value_or(0), sample.sweep->private_pages * info.page_bytes);
+    if (!anonymous_ && rollup_ && process->rollup)
+      private_other_bytes_ = OtherBytes(
+          *process->rollup,
+          SaturatingSubtract(process->private_bytes.value_or(0), sample.sweep->private_pages * info.page_bytes),
+          sample.sweep->shared_pages * info.page_bytes, *process);
     RebaseOnSweep(*process->sweep, info.exactness);
   }
   if (sample.rollup) {
@@ -143,7 +155,8 @@ void PrivateMemory::Append(const ProcessSample& sample, absl::Duration t, const 
   } else if (sample.rollup && anonymous_) {
     const uint64_t anonymous_bytes = *process->private_bytes - private_other_bytes_;
     // What is swapped out is missing in the rollup.
-    private_other_bytes_ = std::max(SaturatingSubtract(sample.rollup->private_bytes, anonymous_bytes),
+    const uint64_t most = SaturatingSubtract(sample.rollup->private_bytes, anonymous_bytes);
+    private_other_bytes_ = std::max(OtherBytes(*sample.rollup, most, Or0(process->still_shared_bytes), *process),
                                     std::min(private_other_bytes_, sample.rollup->swap_bytes));
     Derive(info.page_bytes, process);
   }

@@ -81,6 +81,7 @@ class PrivateMemory {
   Range FoundBy(const SweepFigures& sweep, Exactness exactness) const;
   uint64_t PagesAt(const Past& now) const;
   void RebaseOnSweep(const SweepFigures& sweep, Exactness exactness);
+  uint64_t OtherBytes(const RollupFigures& rollup, uint64_t most, uint64_t shared, const ProcessModel& process) const;
   void RebaseOnTruth(const ProcessSample& sample, const RunInfo& info, ProcessModel* process);
   void Derive(uint64_t page_bytes, ProcessModel* process) const;
 

@@ -93,6 +93,7 @@ Role RoleOf(const ProcessModel& process, const RunModel& model) {
       process.program == ProgramKind::kShell) {
     return Role::kHelper;
   }
+  if (process.vforked) return Role::kHelper;  // it is about to run a program, and shares nothing with its parent
   if (IsForkserver(process)) return Role::kForkserver;
   if (IsRank(process, model)) return Role::kRank;
   if (process.program == ProgramKind::kUnseen) return Role::kOther;

@@ -33,6 +33,7 @@ void StartProcess(const Event& event, const ProcessStarted& started, RunModel* m
              .comm = started.comm,
              .command = started.command,
              .executable = started.executable,
+             .vforked = started.vforked,
              .started = event.t};
   const bool inherits = started.space >= 0 && started.space < event.index;
   process.space = inherits ? started.space : event.index;
@@ -75,6 +76,9 @@ void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* pro
       if (parent->forks + parent->forks_before_attach == 0) parent->at_first_fork.reset();
     }
   }
+  // One that was found between vfork and exec seemed to own its parent's memory: nothing tells it from a fork's child.
+  if (process->space != process->index && process->origin == Origin::kFoundAtAttach)
+    process->peak_private_bytes.reset();
   process->python.clear();
   process->space = process->index;
   process->regions.clear();
@@ -84,6 +88,7 @@ void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* pro
   process->command = execed.command;
   process->executable = execed.executable;
   process->execed = true;
+  process->vforked = false;
   process->program = ProgramKindOf(*process);
   process->duty = {};
   process->loader.reset();
@@ -91,8 +96,12 @@ void ExecProcess(const ProcessExeced& execed, RunModel* model, ProcessModel* pro
   for (ProcessModel& other : absl::MakeSpan(process + 1, &model->processes.back() + 1)) {
     if (other.space == process->index) other.space = other.index;
   }
-  // A new address space: nothing inherited, everything its own.
+  // A new address space: nothing inherited, everything its own. It may end before /proc shows that: what was read
+  // before must not count as its own.
   model->private_memory[process->index].Exec(process->counts.copies.value_or(0));
+  process->proc = {.cpu_ms = process->proc.cpu_ms, .descriptors = process->proc.descriptors};
+  process->private_bytes.reset();
+  process->still_shared_bytes.reset();
   process->first_anon_pages = process->first_swap_pages = 0;
   process->at_first_fork.reset();
   process->rollup.reset();

@@ -39,6 +39,10 @@ void AppendProcess(const ProcessSample& sample, absl::Duration t, double elapsed
     process->peak_descriptors = std::max(process->peak_descriptors, now);
     process->descriptor_rise.Append(t, process->started, process->proc.descriptors.value_or(*now), *now);
   }
+  if (process->vforked) {  // what /proc shows is its parent's
+    process->private_bytes = process->peak_private_bytes = process->still_shared_bytes = 0;
+    return;
+  }
   // The last row of an ended process has only counts: nothing was left in /proc.
   if (sample.proc.anon_pages) process->proc = sample.proc;
   if (!process->first_anon_pages && sample.proc.anon_pages) {

@@ -85,6 +85,7 @@ struct ProcessModel {
   std::string comm, command;
   std::string executable;                       // path of the program that it runs; "": not known
   bool execed = false;                          // since it was first followed
+  bool vforked = false;                         // and has not called exec: its memory is its parent's
   ProgramKind program = ProgramKind::kUnknown;  // until it calls exec, that which its parent ran when it forked it
   DutyFound duty;                      // as last read from its frames; its start method also by its command line
   std::optional<RankFacts> rank;       // as its environment says; absent: inherited, or none

@@ -48,7 +48,7 @@ ProcessSample Swept(ProcessSample row, uint64_t private_pages, bool full) {
   return row;
 }
 ProcessSample RolledUp(ProcessSample row, uint64_t private_bytes, uint64_t pss_bytes = 77) {
-  row.rollup = RollupFigures{.pss_bytes = pss_bytes, .private_bytes = private_bytes};
+  row.rollup = RollupFigures{.rss_bytes = private_bytes, .pss_bytes = pss_bytes, .private_bytes = private_bytes};
   return row;
 }
 
