@@ -7,7 +7,7 @@ import numpy, pickle
 class Packed:
     def __init__(self, items):
         if isinstance(items, dict):
-            raise TypeError("Packed counts from 0: pack list(items.values()), and look up by position")
+            raise TypeError("Packed counts from 0: pack list(items.values())")
         buffer, ends = bytearray(), [0]
         for item in items:
             buffer += pickle.dumps(item)

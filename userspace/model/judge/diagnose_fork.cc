@@ -114,6 +114,8 @@ Diagnosis ForkHazards(const Facts& facts) {
   if (all.size() > 1)
     diagnosis.evidence.push_back(
         absl::StrCat("the same may be so of ", all.size() - 1, " more of its processes that fork"));
+  if (diagnosis.evidence.empty())  // its threads could not be listed
+    diagnosis.evidence.push_back(absl::StrCat("seen ", WhenSeen(*worst.seen), ": ", first.what));
   // To start workers before the threads is not possible there.
   if (worst.process->role == Role::kForkserver) {
     diagnosis.advice.push_back(InsteadOfPreloading());

@@ -797,6 +797,7 @@ TEST_CASE("diagnosis: of any recording there is a headline, with a summary and n
   const std::vector<Diagnosis> found = DiagnosesOf(run);
   CHECK_FALSE(HeadlineOf(run).empty());
   for (size_t i = 0; i < found.size(); ++i) {
+    INFO(found[i].id << ": " << found[i].summary);
     CHECK_FALSE(found[i].summary.empty());
     CHECK_FALSE(found[i].evidence.empty());
     CHECK((found[i].confidence > 0 && found[i].confidence <= 1));
