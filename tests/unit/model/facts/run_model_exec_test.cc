@@ -82,7 +82,7 @@ TEST_CASE("a process that calls exec itself has what its new program has") {
   CHECK(run.model.processes[0].peak_private_bytes == kLarge * kPage);
 }
 
-TEST_CASE("until its exec a child of vfork has nothing of its own, and is no worker") {
+TEST_CASE("a child of vfork is a helper without private memory until its exec") {
   Commands run;
   const ProcessModel& child = run.Add({Vforked(1)}, RowOf(1, 6, kLarge + 20, 20));
   run.Add({}, RowOf(1, 8, kLarge + 30, 30));
@@ -98,7 +98,7 @@ TEST_CASE("until its exec a child of vfork has nothing of its own, and is no wor
   CHECK(child.peak_private_bytes == 0u);
 }
 
-TEST_CASE("what a child gave back between a sweep and a rollup is no page of a file") {
+TEST_CASE("what a child gave back between a sweep and a rollup does not count as pages of files") {
   Commands run;
   constexpr uint64_t kFiles = 5;
   const auto rolled_up = [&](uint64_t private_pages) {
