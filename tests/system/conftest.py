@@ -50,6 +50,11 @@ def version_or_skip(version):
     return version
 
 
+def params_to_run(request):
+    """The parameters of each parametrized test of the module that is to run."""
+    return [item.callspec.params for item in request.session.items if item.module is request.module and hasattr(item, "callspec")]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def built():
     for path in (harness.COWPROF, harness.WORKLOADS / "fork_copies"):

@@ -13,7 +13,7 @@ import pytest
 
 import harness
 import planted
-from conftest import needs
+from conftest import needs, params_to_run
 
 WORKLOAD = harness.REPOSITORY / "tests" / "system" / "workloads" / "worker_memory.py"
 AT_ONCE = 6
@@ -55,10 +55,14 @@ def run(shape, method, python=harness.PYTHON):
                            workers={json.loads(line)["worker"] for line in done.stdout.splitlines()})
 
 
+OF_SEVERAL_TESTS = [("leak", "fork"), ("collector_off_in_worker", "fork")]
+
+
 @pytest.fixture(scope="module")
-def runs():
+def runs(request):
+    keys = {*OF_SEVERAL_TESTS, *((params["shape"], params["method"]) for params in params_to_run(request) if "shape" in params)}
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        futures = {key: pool.submit(run, *key) for key in [*FOUND, *HEALTHY]}
+        futures = {key: pool.submit(run, *key) for key in keys}
     return {key: future.result() for key, future in futures.items()}
 
 

@@ -165,7 +165,7 @@ def kill_at_random(recording, rng):
     return age, objects
 
 
-@pytest.mark.parametrize("times", [12, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [6, pytest.param(100, marks=pytest.mark.slow)])
 def test_killed_at_any_moment_leaves_a_valid_file(times, tree, start_recording, figure):
     """After kill -9 the file is valid JSON, report opens it, the target runs on, and the kernel holds nothing of cowprof."""
     rng = random.Random(2)
