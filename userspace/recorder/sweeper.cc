@@ -55,6 +55,9 @@ std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& 
       state.swap = found->second->swap_pages.value_or(0);
     }
     state.most_anon = std::max(state.most_anon, state.anon);
+    const LivingProcess* const parent = state.is_target ? nullptr : processes.ParentInSpace(*process);
+    state.parents = parent == nullptr ? 0 : states_.at(parent->serial).anon;
+    if (is_new) state.swept_parents = state.parents;
   }
   // Which of them lost regions is not known. Those would be missed by every later sweep of single regions, too.
   if (pull.losses.regions_dropped > regions_dropped_) {
@@ -170,13 +173,16 @@ bool Sweeper::IsDueForGup(uint64_t gup_faults, const PullRequest& tick, State* s
   return true;
 }
 
-// Memory that is given back raises no fault: what an earlier sweep found there would count on. A page that comes back
-// from swap may be copied in the same fault. Where much comes and goes, looks at it get rarer.
+// Memory that is given back raises no fault: what an earlier sweep found there would count on. What its parent gives
+// back, or leaves as it ends, may have become its own. A page that comes back from swap may be copied in the same
+// fault. Where much comes and goes, looks at it get rarer.
 bool Sweeper::IsDueForUnseen(const PullRequest& tick, State* state) const {
   const uint64_t much = std::max(kMuchFreed, state->most_anon / kOneInIsMuch);
   const bool freed = state->most_anon - state->anon > much;
   const bool swapped = state->swap_ins - state->swept_swap_ins > much;
-  if ((!freed && !swapped && !state->missed) || (tick.t < state->next_unseen && !tick.last)) return false;
+  const uint64_t left = SaturatingSubtract(state->swept_parents, state->parents);
+  const bool alone = left > std::max(kLeastFreed, state->swept_parents / kOneInIsMuch);
+  if ((!freed && !swapped && !alone && !state->missed) || (tick.t < state->next_unseen && !tick.last)) return false;
   state->unseen_gap = std::clamp(2 * state->unseen_gap, options_.interval, kFullInterval);
   state->next_unseen = tick.t + state->unseen_gap;
   return true;
@@ -201,6 +207,7 @@ std::optional<SweepJob> Sweeper::PlanSweep(const LivingProcess& process, const L
     state.next_full = tick.t + kFullInterval;
     state.missed = false;
     state.most_anon = state.anon;
+    state.swept_parents = std::min(state.swept_parents, state.parents);
     state.swept_swap_ins = state.swap_ins;
   }
   state.planned_held = state.anon + state.swap;

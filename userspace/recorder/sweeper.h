@@ -53,8 +53,10 @@ class Sweeper {
     uint64_t swap_ins = 0, swept_swap_ins = 0;  // now, and at the last sweep of all
     absl::Duration unseen_gap, next_unseen;
     uint64_t swap = 0, planned_held = 0;  // pages in swap; those and RssAnon, when a sweep was last planned
-    Count most_shared;                    // pages, with others; unless it forks, it can't get more
-    bool missed = false;                  // much of its own, by the last sweep
+    uint64_t parents = 0,
+             swept_parents = 0;  // RssAnon of its parent: now, and at the last sweep of all or, if less, before
+    Count most_shared;           // pages, with others; unless it forks, it can't get more
+    bool missed = false;         // much of its own, by the last sweep
     bool is_target = false;
     bool lost_regions = false;  // it may have touched some that found no room in the table
     bool was_parent = false;    // when its regions were last handed to the sweep, or since

@@ -124,6 +124,23 @@ TEST_CASE(
   CHECK_FALSE(family.WasFull(2, absl::Seconds(1), 0));
 }
 
+TEST_CASE("live: a worker is swept in full when its parent ends, or gives back what both had at the fork") {
+  if (LacksSmallAddressSpace()) return;
+  Family family;
+  REQUIRE(family.WasFull(2, kSoon, 1000) == false);
+  SECTION("its parent ends") { family.processes.End(family.processes.Find(1)->id); }
+  SECTION("its parent gives back") { family.anon -= 13'000; }
+  SECTION("its parent gives back what it had allocated since") {
+    family.anon += 20'000;
+    CHECK_FALSE(family.WasFull(2, kSoon, 0));
+    family.anon -= 20'000;
+    CHECK_FALSE(family.WasFull(2, kSoon, 0));
+    family.anon -= 13'000;
+  }
+  CHECK(family.WasFull(2, kSoon, 0) == true);
+  CHECK_FALSE(family.WasFull(2, kSoon, 0));
+}
+
 TEST_CASE("live: a process to which much came back from swap is swept in full") {
   if (LacksSmallAddressSpace()) return;
   Family family;

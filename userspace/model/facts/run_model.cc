@@ -85,6 +85,19 @@ void AppendShm(const ShmSample& sample, RunModel* model) {
   if (!model->shm_peak || sample.used_bytes >= model->shm_peak->used_bytes) model->shm_peak = sample;
 }
 
+// Of what a forked process inherited, what is its own now though it copied it not: those that shared it are gone. Its
+// own anonymous memory beyond all that it ever touched first. Bytes.
+uint64_t LeftTo(const ProcessModel& process, uint64_t page_bytes) {
+  constexpr uint64_t kLeast = 4 << 20;  // /proc is read some time after the counters
+  const bool forked = process.origin == Origin::kForked && !process.execed;
+  if (!forked || !process.still_shared_bytes || !process.counts.zero_fills()) return 0;
+  const uint64_t own = SaturatingSubtract(process.anonymous_pages() * page_bytes, *process.still_shared_bytes);
+  const uint64_t touched = *process.counts.zero_fills() + Or0(process.counts.file_copies) + process.copies_of_files +
+                           Or0(process.counts.copies);
+  const uint64_t left = SaturatingSubtract(own, touched * page_bytes);
+  return left > kLeast ? left : 0;
+}
+
 // Sums up what the workers have that `lives` picks. A worker copied what was not private before the attach, as far as
 // it still has it.
 template <typename Lives>
@@ -99,7 +112,9 @@ WorkersPeak PrivateNow(absl::Duration t, const RunModel& model, const Lives& liv
     if (before > 0) now.before_attach_of.emplace(process.index, before);
     now.copied_bytes += copied;
     now.copied_of_files_bytes += std::min(process.copies_of_files * model.info.page_bytes, copied);
-    now.fresh_bytes.emplace_back(process.index, bytes - before - copied);
+    const uint64_t left = std::min(LeftTo(process, model.info.page_bytes), bytes - before - copied);
+    now.left_bytes += left;
+    now.fresh_bytes.emplace_back(process.index, bytes - before - copied - left);
     if (process.causes) Add(*process.causes, &now.copies);
   });
   return now;

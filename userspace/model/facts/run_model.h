@@ -194,6 +194,8 @@ struct WorkersPeak {
   CauseCounts copies = {};             // pages, of the workers alive at that moment
   uint64_t copied_of_files_bytes = 0;  // of copied_bytes: see CopiesOfFiles
   std::vector<std::pair<int, uint64_t>> fresh_bytes;
+  // Inherited, and neither copied nor shared with anybody any more: the others ended or gave it back.
+  uint64_t left_bytes = 0;
   std::map<int, uint64_t> before_attach_of;  // of before_attach_bytes, by index
 };
 

@@ -152,7 +152,8 @@ uint64_t BeforeAttachAtPeak(const RunModel& model, bool never_shared) {
 
 PeakSplit PeakSplitOf(const RunModel& model) {
   const WorkersPeak& peak = model.workers_peak;
-  PeakSplit split = {.copied = peak.copied_bytes, .before_attach = peak.before_attach_bytes};
+  PeakSplit split = {
+      .copied = peak.copied_bytes, .before_attach = peak.before_attach_bytes, .left = peak.left_bytes};
   for (const auto& [index, fresh] : peak.fresh_bytes) {
     const ProcessModel* process = model.Find(index);
     const Pickled pickled = process == nullptr ? Pickled{} : PickledIn(model, *process, fresh);

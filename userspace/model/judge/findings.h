@@ -32,6 +32,7 @@ struct PeakSplit {
   uint64_t pickled = 0;              // unpickled at the start, or received by workers that a pool runs
   uint64_t fresh = 0;                // other new memory, imports included
   uint64_t before_attach = 0;        // private when cowprof attached, for whatever reason
+  uint64_t left = 0;                 // inherited, and the others that shared it have ended or freed it
   uint64_t inherited_freed = 0;      // copied, but free in the parent: allocated again by the worker
   bool pickled_or_imported = false;  // `pickled` has what some workers imported: their stacks were not sampled
   bool operator==(const PeakSplit&) const = default;

@@ -50,7 +50,8 @@ Json RowJson(const FleetRow& row, bool repeated) {
               {"pickled", row.split.pickled},
               {"new", row.split.fresh},
               {"before_attach", row.split.before_attach},
-              {"inherited_freed", row.split.inherited_freed}}}};
+              {"inherited_freed", row.split.inherited_freed},
+              {"left", row.split.left}}}};
   }
   return {{"recording", row.path},
           {"host", TextOrNull(row.host)},

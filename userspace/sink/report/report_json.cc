@@ -237,7 +237,8 @@ Json PeakJson(const RunModel& model, const PeakSplit& split) {
             {"pickled", split.pickled},
             {"new", split.fresh},
             {"before_attach", split.before_attach},
-            {"inherited_freed", split.inherited_freed}}}};
+            {"inherited_freed", split.inherited_freed},
+            {"left", split.left}}}};
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ export interface Fleet {
   ranks: Rank[];
 }
 
-const kParts = ["copied", "pickled", "new", "before_attach", "inherited_freed"];
+const kParts = ["copied", "pickled", "new", "before_attach", "inherited_freed", "left"];
 
 function parseInstant(value: Json | undefined): number | null {
   const ms = Date.parse(asText(value));

@@ -108,6 +108,25 @@ TEST_CASE("what nobody shares any more is the process's own, before a sweep says
         300 * kPage);
 }
 
+TEST_CASE("what others leave to a worker is neither copied nor new") {
+  Story story;
+  story.model.info.exactness = Exactness::kExact;
+  Figures figures = {.anon_pages = 50'000};
+  story.Add({Process(0, -1, Origin::kTarget), Process(1, 0, Origin::kForked)}, {Row(0, figures), Row(1, figures)});
+  figures = {.copies = 1000, .zero_fills = 2000, .anon_pages = 52'000};
+  story.Add({}, {Swept(Row(1, figures), 52'000, true)});
+  const WorkersPeak& peak = story.model.workers_peak;
+  CHECK(peak.bytes == 52'000 * kPage);
+  CHECK(peak.copied_bytes == 1000 * kPage);
+  CHECK(peak.fresh_bytes == std::vector<std::pair<int, uint64_t>>{{1, 2000 * kPage}});
+  CHECK(peak.left_bytes == 49'000 * kPage);
+  CHECK(story.model.processes[1].still_shared_bytes == 0u);
+  // Of one that was there at the attach nobody knows what it copied before.
+  Story found = Found();
+  found.Add({}, {Swept(Row(1, figures), 52'000, true)});
+  CHECK(found.model.workers_peak.left_bytes == 0);
+}
+
 namespace {
 
 // A parent of 1000 pages, all its own, that forks two workers in the second sample. `kBefore`: what it copied before.

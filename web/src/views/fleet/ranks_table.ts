@@ -16,6 +16,7 @@ export const kPartWords: Record<string, string> = {
   "new": "new memory",
   "before attach": "from before the recording",
   "inherited freed": "inherited free memory, used again",
+  "left": "inherited, left by all others",
 };
 
 export interface Choosing {
