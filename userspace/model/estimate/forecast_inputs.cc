@@ -166,6 +166,14 @@ void RememberOutside(const Sample& sample, const RunModel& model, uint64_t worke
   inputs->new_outside.Add({t, fresh_outside - started}, started);
 }
 
+// What /dev/shm holds more than at the attach, in bytes.
+double GainOfShm(const RunModel& model) {
+  double gain = 0;
+  for (const LimitModel& limit : model.limits) gain += limit.now.kind == LimitKind::kShm ? limit.now.used : 0;
+  for (const LimitSample& limit : model.info.limits) gain -= limit.kind == LimitKind::kShm ? limit.used : 0;
+  return gain;
+}
+
 // What the process has copied of what it inherited, and still owns.
 uint64_t CopiedBytes(const ProcessModel& process, uint64_t page_bytes) {
   return std::min(process.inherited_copies() * page_bytes, process.private_bytes.value_or(0));
@@ -176,7 +184,7 @@ uint64_t CopiedBytes(const ProcessModel& process, uint64_t page_bytes) {
 void Remember(const Sample& sample, const RunModel& model, ForecastInputs* inputs) {
   const double t = absl::ToDoubleSeconds(model.t);
   const uint64_t page_bytes = model.info.page_bytes;
-  double living_copies = 0, fresh = 0, fresh_outside = 0;
+  double living_copies = 0, fresh = 0, fresh_outside = 0, copied_outside = 0, unnamed = 0;
   uint64_t private_bytes = 0, ceiling_bytes = 0;
   Generation workers = {.began = t};  // those that live now
   ForEachLately(model, [&](const ProcessModel& process) {
@@ -185,10 +193,12 @@ void Remember(const Sample& sample, const RunModel& model, ForecastInputs* input
     const double fresh_here =
         (static_cast<double>(process.anonymous_pages()) - process.first_anonymous_pages()) * page_bytes;
     fresh += fresh_here;
+    unnamed += static_cast<double>(process.shared_kept_pages()) * page_bytes;
     private_bytes += process.private_bytes.value_or(0);
     ceiling_bytes += process.ceiling_bytes().value_or(0);
     if (!process.is_worker()) {
       fresh_outside += fresh_here;
+      copied_outside += static_cast<double>(process.counts.copies.value_or(0)) * page_bytes;
       return;
     }
     ++workers.workers;
@@ -211,7 +221,9 @@ void Remember(const Sample& sample, const RunModel& model, ForecastInputs* input
     AppendPoint({t, limit.used - explained}, &inputs->beyond_copies[i]);
   }
   AppendPoint({t, static_cast<double>(CopiesOfWorkers(model)) * page_bytes}, &inputs->copied_bytes);
+  AppendPoint({t, copied_outside}, &inputs->copied_outside);
   AppendPoint({t, fresh}, &inputs->new_bytes);
+  AppendPoint({t, std::max(unnamed - GainOfShm(model), 0.0)}, &inputs->unnamed_bytes);
   RememberPages(sample, model, inputs);
   RememberGenerations(sample, model, workers, inputs);
   RememberOutside(sample, model, workers.bytes, fresh_outside, inputs);

@@ -29,6 +29,9 @@ struct ForecastInputs {
   Series copied_bytes;  // by workers, ended ones too; falls only where copies turn out to be of files, or roles change
   // Anonymous memory of living processes beyond what each had when first seen and took by starting, plus shared memory.
   Series new_bytes;
+  Series copied_outside;  // by living processes other than workers
+  // Shared memory that living processes added and still map, beyond what /dev/shm gained: without a name there.
+  Series unnamed_bytes;
   // Use of each limit (indexed like RunModel::limits) beyond what living processes have copied and took by starting,
   // which is charged to host and cgroup. A worker that ends takes both out again.
   std::vector<Series> beyond_copies;

@@ -51,12 +51,14 @@ std::vector<Stretch>::const_iterator EndOf(const MemorySeries& series, bool ende
 }  // namespace
 
 bool RoseAtTheEnd(const MemorySeries& series, bool ended) {
-  constexpr double kRise = 0.1;
+  constexpr double kOfMeanRate = 0.4;
+  constexpr absl::Duration kLongestEnd = absl::Seconds(3);
   if (series.stretches.empty()) return false;
   const auto begin = series.stretches.begin(), last = EndOf(series, ended) - 1;
-  const auto then =
-      std::find_if(begin, last, [&](const Stretch& one) { return one.t >= begin->t + (last->t - begin->t) * 3 / 4; });
-  return SaturatingSubtract(last->new_pages, then->new_pages) > kRise * last->new_pages;
+  const absl::Duration end = std::min((last->t - begin->t) / 4, kLongestEnd);
+  const auto then = std::find_if(begin, last, [&](const Stretch& one) { return one.t >= last->t - end; });
+  const double part = absl::FDivDuration(last->t - then->t, std::max(last->t - begin->t, absl::Milliseconds(1)));
+  return SaturatingSubtract(last->new_pages, then->new_pages) > kOfMeanRate * part * last->new_pages;
 }
 
 std::optional<Rise> SustainedRise(const MemorySeries& series, bool ended) {

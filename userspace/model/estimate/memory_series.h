@@ -39,8 +39,8 @@ struct Rise {
 // has `ended`, what it freed at the end does not count.
 std::optional<Rise> SustainedRise(const MemorySeries& series, bool ended);
 
-// Whether a tenth of its new memory or more came in the last quarter of what is known: then a short recording can't
-// tell whether it keeps growing.
+// Whether its new memory came in the last quarter of what is known, of 3 s at most, at 0.4 of its mean rate or faster:
+// then a short recording can't tell whether it keeps growing.
 bool RoseAtTheEnd(const MemorySeries& series, bool ended);
 
 }  // namespace cowprof

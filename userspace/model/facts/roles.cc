@@ -344,6 +344,11 @@ bool HasRanks(const RunModel& model) {
                      [](const ProcessModel& process) { return process.role == Role::kRank; });
 }
 
+bool TargetIsWorker(const RunModel& model) {
+  const ProcessModel* const target = model.target();
+  return target != nullptr && (target->duty.duty == Duty::kLoader || target->duty.duty == Duty::kPool);
+}
+
 bool IsTrainer(const ProcessModel& process, const RunModel& model) {
   return process.role == Role::kRank || (process.index == 0 && model.target_is_rank);
 }

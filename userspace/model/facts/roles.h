@@ -53,6 +53,10 @@ Slots SlotsOf(const RunModel& model);
 // Whether the target is a launcher: it started ranks.
 bool HasRanks(const RunModel& model);
 
+// Whether the target is a worker of a DataLoader or pool, as its frames say: whoever attached to it meant what started
+// it.
+bool TargetIsWorker(const RunModel& model);
+
 // A rank, or a target that is one itself beside those that it started.
 bool IsTrainer(const ProcessModel& process, const RunModel& model);
 

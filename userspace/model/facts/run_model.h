@@ -171,6 +171,8 @@ struct ProcessModel {
   // Anonymous memory in RAM and in swap: now, and when it was first seen. What comes back from swap is not new. Pages.
   uint64_t anonymous_pages() const { return SaturatingAdd(proc.anon_pages.value_or(0), proc.swap_pages.value_or(0)); }
   uint64_t first_anonymous_pages() const { return SaturatingAdd(first_anon_pages.value_or(0), first_swap_pages); }
+  // Of the shared memory that it added by faults, as much as it still maps. Pages.
+  uint64_t shared_kept_pages() const { return std::min(counts.shm_pages.value_or(0), proc.shmem_pages.value_or(0)); }
   // Whether what it copies and holds is that of a worker. So is that of a rank that was forked, has its launcher's
   // memory and reads it itself, without workers of its own.
   bool is_worker() const {

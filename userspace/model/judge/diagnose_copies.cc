@@ -347,8 +347,7 @@ Diagnosis CowData(const Facts& facts) {
   diagnosis.saves.reset();  // nothing, if a worker keeps what it makes instead
   const std::optional<NativeCode> code = NativeCodeOf(facts, {Cause::kData, Cause::kKernel});
   if (code) diagnosis.advice = AdviceOn(*code);
-  const bool runtime = !diagnosis.advice.empty();
-  // The text has the first three.
+  const bool runtime = !diagnosis.advice.empty();  // the text has the first three
   diagnosis.advice.insert(
       diagnosis.advice.begin() + std::min<size_t>(diagnosis.advice.size(), 2),
       absl::StrCat(runtime ? "If the program itself writes, and one" : "If one",
@@ -360,12 +359,13 @@ Diagnosis CowData(const Facts& facts) {
   if (!runtime) {
     diagnosis.advice.push_back(
         facts.native()
-            ? "If the writes are a runtime's own, such as the marks of its garbage collector, see whether the "
-              "workers can do without them. Letting it make them in the parent, before the fork, helps with "
-              "some runtimes (Ruby), not with others (OCaml)."
+            ? "If the writes are a runtime's own, such as the marks of its garbage collector, see whether the workers "
+              "can do without them. Making them before the fork helps with some runtimes (Ruby), not all (OCaml)."
             : absl::StrCat("If the writes normalise or cache data, do them once ",
                            facts.BeforeTheFork("in the parent before the fork"), "."));
   }
+  if (const std::string releasing = AdviceOnReleasing(facts, written); !releasing.empty() && !runtime)
+    diagnosis.advice.insert(diagnosis.advice.begin() + facts.native(), releasing);
   if (!allocator.empty()) diagnosis.advice.insert(diagnosis.advice.begin(), AdviceOnAllocator(allocator));
   return diagnosis;
 }

@@ -241,6 +241,20 @@ bool ReceivesTasks(const ProcessModel& process) {
 
 namespace {
 
+// What the parents of these workers hold, at most, if each worker has more than twice as much of its own: what it
+// copied it inherited. nullopt: they may hold that much. Bytes.
+std::optional<uint64_t> LessInParents(const std::vector<Grower>& workers, const Facts& facts) {
+  uint64_t most = 0;
+  for (const Grower& worker : workers) {
+    const ProcessModel* const parent = facts.model.Find(worker.process->parent);
+    if (parent == nullptr || !parent->first_anon_pages) return std::nullopt;
+    const uint64_t held = std::max(parent->first_anonymous_pages(), parent->anonymous_pages()) * facts.page_bytes;
+    if (worker.bytes <= 2 * held) return std::nullopt;
+    most = std::max(most, held);
+  }
+  return most;
+}
+
 // How to take items from memory that all workers share.
 std::string SharedItemsAdvice(const Facts& facts, absl::string_view send) {
   const std::string instead =
@@ -363,7 +377,12 @@ Diagnosis BeforeAttach(const Facts& facts) {
       .id = "before-attach", .confidence = 0.8, .bytes = BeforeAttachAtPeak(facts.model, /*never_shared=*/false)};
   diagnosis.summary =
       absl::StrCat("Before cowprof attached, ", Plural(growers.size(), "worker"), " already had ",
-                   HumanBytes(SumOf(growers)), " of private memory, whose cause can no longer be determined.");
+                   HumanBytes(SumOf(growers)), " of private memory, whose cause can no longer be determined");
+  const std::optional<uint64_t> held = LessInParents(growers, facts);
+  absl::StrAppend(&diagnosis.summary,
+                  held ? absl::StrCat("; each has far more than its parent (", HumanBytes(*held),
+                                      "), so most of it is new memory, unless the parent has freed as much since.")
+                       : ".");
   AddGrowers(std::move(growers), &diagnosis);
   diagnosis.advice = {
       absl::StrCat(

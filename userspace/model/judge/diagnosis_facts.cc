@@ -5,6 +5,7 @@
 #include <map>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -51,6 +52,21 @@ std::string RanksText(const Slots& slots, uint64_t started) {
 }
 
 }  // namespace
+
+const SeenStartMethods* Facts::start_methods() const {
+  const SeenStartMethods* const seen = SentToWorkers(model, framework);
+  const ProcessModel* const looked_at = seen ? model.Find(seen->index) : nullptr;
+  if (looked_at == nullptr || pids.empty() || pids_are_ranks) return seen;
+  const auto starts = [&](const ProcessModel& worker) {
+    const ProcessModel* parent = model.Find(worker.parent);
+    if (parent != nullptr && parent->role == Role::kForkserver) parent = model.Find(parent->parent);
+    return parent == nullptr || parent == looked_at || (IsTrainer(*parent, model) && IsTrainer(*looked_at, model));
+  };
+  const absl::flat_hash_set<pid_t> of_pids(pids.begin(), pids.end());
+  return absl::c_any_of(model.processes, [&](const auto& one) { return of_pids.contains(one.id.pid) && starts(one); })
+             ? seen
+             : nullptr;
+}
 
 const LimitModel* LimitOf(const RunModel& model, LimitKind kind) {
   const auto found = std::find_if(model.limits.begin(), model.limits.end(),
@@ -152,8 +168,7 @@ uint64_t BeforeAttachAtPeak(const RunModel& model, bool never_shared) {
 
 PeakSplit PeakSplitOf(const RunModel& model) {
   const WorkersPeak& peak = model.workers_peak;
-  PeakSplit split = {
-      .copied = peak.copied_bytes, .before_attach = peak.before_attach_bytes, .left = peak.left_bytes};
+  PeakSplit split = {.copied = peak.copied_bytes, .before_attach = peak.before_attach_bytes, .left = peak.left_bytes};
   for (const auto& [index, fresh] : peak.fresh_bytes) {
     const ProcessModel* process = model.Find(index);
     const Pickled pickled = process == nullptr ? Pickled{} : PickledIn(model, *process, fresh);

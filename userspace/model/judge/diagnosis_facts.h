@@ -83,7 +83,8 @@ struct Facts {
                  "3.13.8, 3.14.1 and later: by default the main module)"
                : here;
   }
-  const SeenStartMethods* start_methods() const { return SentToWorkers(model, framework); }
+  // nullptr, too, where what was looked at starts other workers than those of `pids`: a launcher, and not the trainer.
+  const SeenStartMethods* start_methods() const;
   // Known to have no Python, so nothing of Python is advised.
   bool native() const { return framework == Framework::kNative; }
   // "2 workers", "12 workers, 2 at a time"
@@ -170,6 +171,12 @@ inline constexpr double kHalfFull = 0.5;
 std::string LimitAhead(const Facts& facts);
 // "Nothing to do: the workers share what they should.": of a run in which memory is well. nothing_to_do.cc
 std::string NothingToDo(const Facts& facts);
+// " The workers added 208.5 MiB of shared memory ...; it still grows, by 10.4 MiB per second.": beside /dev/shm, or as
+// most of what grows. "": neither is so. shared_memory.cc
+std::string SharedMemoryOf(const Facts& facts);
+// "The target is itself a worker of a DataLoader: attach to ... to see ...": "" where it is not known to be one.
+// nothing_to_do.cc
+std::string TargetIsWorkerText(const Facts& facts);
 // Whether there is nothing to do about what the workers copied and hold, if no finding is about it. nothing_to_do.cc
 bool HoldLittle(const Facts& facts);
 // " Each of 8 workers had ...": what follows a bad end, or a word on mapped files, where workers or a process that grew

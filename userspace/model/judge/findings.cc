@@ -36,7 +36,8 @@ void JudgeScreen(const Run& run, Findings* findings) {
   findings->trains = Trains(run.model);
   findings->diagnoses = Diagnose(run, *findings);
   findings->forecast_told = findings->forecast;
-  if (absl::c_any_of(findings->diagnoses, IsOfGrowth)) HeedGrowth(&findings->forecast_told);
+  if (findings->forecast.unnamed_bytes_per_second > 0 || absl::c_any_of(findings->diagnoses, IsOfGrowth))
+    HeedGrowth(&findings->forecast_told);
   findings->peak = PeakSplitOf(run.model);
   findings->headline = HeadlineOf(run, *findings);
   findings->verdict = Verdict(run.model, *findings);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "model/facts/ended_aggregate.h"
 #include "model/judge/alert.h"
 #include "model/judge/copies_ahead.h"
 #include "model/judge/forecast_format.h"
@@ -116,6 +117,7 @@ Outlook OutlookOf(const LimitForecast& limit, bool known, bool early) {
 
 // What the forecast of a limit needs besides its sample.
 struct LimitInputs {
+  double others_share = 0;   // what processes that copy, and are no workers, may still copy. Bytes
   Slope slope;               // of its use beyond copies
   double risen_seconds = 0;  // for which it has had about that slope
   double reached = 0;        // it comes to this at least, as earlier generations of workers show
@@ -134,7 +136,9 @@ LimitForecast ForecastOfLimit(const LimitSample& now, const LimitInputs& inputs,
   const auto peak = [&](double rate, double more) {
     return rate > 0 ? std::numeric_limits<double>::infinity() : std::max(used + more, inputs.reached);
   };
-  forecast.peak = {peak(slope.low, rest.low), peak(slope.best, rest.best), peak(slope.high, rest.high)};
+  const double others = IsMemory(now.kind) ? inputs.others_share : 0;
+  forecast.peak = {peak(slope.low, rest.low), peak(slope.best, rest.best + others),
+                   peak(slope.high, rest.high + others)};
   const bool telling = copies.known || copies.copied_bytes >= kTellingShare * (room + copies.copied_bytes);
   const auto eta = [&](double more, double rate) {
     if (!telling) more = 0;
@@ -150,14 +154,14 @@ LimitForecast ForecastOfLimit(const LimitSample& now, const LimitInputs& inputs,
 }
 
 std::vector<LimitForecast> ForecastLimits(const RunModel& model, const ForecastInputs& inputs,
-                                          const CopiesAhead& copies, bool target_grows) {
+                                          const CopiesAhead& copies, double others_share, bool target_grows) {
   std::vector<LimitForecast> limits;
   for (size_t i = 0; i < model.limits.size(); ++i) {
     const LimitSample& now = model.limits[i].now;
     if (now.limit.value_or(0) == 0) continue;
     if (i >= inputs.beyond_copies.size()) break;  // nothing is remembered about it
     const bool starting = inputs.start_up.target_begins();
-    LimitInputs of_limit = {.early = model.samples < kLeastSamples || starting};
+    LimitInputs of_limit = {.others_share = others_share, .early = model.samples < kLeastSamples || starting};
     const double floor = FloorOf(now, target_grows);
     // Descriptors, inodes and address space that a program takes by starting can't be told from what it leaks.
     if (!starting || IsMemory(now.kind) || now.kind == LimitKind::kShm)
@@ -203,15 +207,37 @@ void JudgeLimits(Forecast* forecast) {
   }
 }
 
-// Returns the bytes per second that come without an end in sight.
-double NewMemory(const CopiesAhead& copies, const RunModel& model, const ForecastInputs& inputs) {
-  Series series = inputs.new_bytes;
+Series WhileTargetLived(Series series, const RunModel& model) {
   const ProcessModel* target = model.target();
   if (target != nullptr && target->ended) {
     while (!series.empty() && series.back().t >= absl::ToDoubleSeconds(*target->ended)) series.pop_back();
   }
+  return series;
+}
+
+// Returns the bytes per second that come without an end in sight.
+double NewMemory(const CopiesAhead& copies, const RunModel& model, const ForecastInputs& inputs) {
+  const Series series = WhileTargetLived(inputs.new_bytes, model);
   const double floor = std::max(2 * kNoise, kNoticeable * inputs.peak_private_bytes);
   return BelowEarlier(copies, inputs) ? inputs.new_outside.Of(floor).slope.best : SlopeOf(series, floor).best;
+}
+
+// What living processes other than workers still share and, as they copy, may make their own. Bytes.
+uint64_t SharedOutside(const RunModel& model) {
+  uint64_t bytes = 0;
+  ForEachLately(model, [&](const ProcessModel& process) {
+    if (!process.ended && !process.is_worker() && process.counts.copies.value_or(0) > 0)
+      bytes += process.still_shared_bytes.value_or(0);
+  });
+  return bytes;
+}
+
+// Bytes per second by which /dev/shm fills.
+double ShmGrowth(const RunModel& model, const ForecastInputs& inputs) {
+  for (size_t i = 0; i < std::min(model.limits.size(), inputs.beyond_copies.size()); ++i) {
+    if (model.limits[i].now.kind == LimitKind::kShm) return SlopeOf(inputs.beyond_copies[i], 2 * kNoise).best;
+  }
+  return 0;
 }
 
 // A program that has ended gets no forecast, only what it reached.
@@ -252,6 +278,7 @@ Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs) {
                        .ceiling_bytes = living.private_bytes + living.still_shared_bytes};
   forecast.sawtooth = IsSawtooth(inputs);
   forecast.unbounded_bytes_per_second = NewMemory(copies, model, inputs);
+  forecast.unnamed_bytes_per_second = SlopeOf(WhileTargetLived(inputs.unnamed_bytes, model), 2 * kNoise).best;
   forecast.workers_bytes = SaturatingCast(copies.private_bytes);
   forecast.ended = model.target() != nullptr && model.target()->ended;
   const Totals workers = SumOf(model, /*living_only=*/true, /*workers_only=*/true);
@@ -282,8 +309,11 @@ Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs) {
     }
     forecast.still_since_attach = model.samples >= kLeastSamples && copies.copied_bytes == 0 &&
                                   forecast.unbounded_bytes_per_second == 0 && FoundAtAttach(model);
+    forecast.shm_bytes_per_second = ShmGrowth(model, inputs);
+    forecast.others_copy_per_second = SlopeOf(inputs.copied_outside, 2 * kNoise).best;
+    if (forecast.others_copy_per_second > 0) forecast.others_share_bytes = SharedOutside(model);
     const bool grows = forecast.unbounded_bytes_per_second > 0;
-    forecast.limits = ForecastLimits(model, inputs, copies, grows);
+    forecast.limits = ForecastLimits(model, inputs, copies, forecast.others_share_bytes, grows);
   }
   JudgeLimits(&forecast);
   forecast.sentence = SentenceOf(forecast);

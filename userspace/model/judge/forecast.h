@@ -58,11 +58,16 @@ struct Forecast {
   bool plateau_of_earlier = false;        // `plateau_bytes` is what earlier workers reached
   bool plateau_known = false;             // how far copies will come; otherwise limits are judged by the ceiling
   std::optional<Estimate> plateau_eta_seconds;  // from now until 95 % of what is still to come was copied
-  double unbounded_bytes_per_second = 0;        // new memory and shared memory
-  bool ended = false;                           // the target has ended: figures are what was reached
-  bool sawtooth = false;                        // memory comes back when workers end, again and again
-  std::vector<LimitForecast> limits;            // those of RunModel::limits that have a limit
-  int first_limit = -1;                         // number in `limits` of the one that is met first; -1: none
+  double unbounded_bytes_per_second = 0;        // new memory and /dev/shm
+  // Of /dev/shm alone; and of shared memory that has no name there. Bytes per second, 0 where it does not grow.
+  double shm_bytes_per_second = 0, unnamed_bytes_per_second = 0;
+  bool ended = false;                 // the target has ended: figures are what was reached
+  bool sawtooth = false;              // memory comes back when workers end, again and again
+  std::vector<LimitForecast> limits;  // those of RunModel::limits that have a limit
+  // By processes other than workers: bytes per second that they copy, and at most what they still share.
+  double others_copy_per_second = 0;
+  uint64_t others_share_bytes = 0;
+  int first_limit = -1;    // number in `limits` of the one that is met first; -1: none
   int nearest_limit = -1;  // the same or, if none is met, the one whose peak fills it most; -1: no limit
   Outlook outlook = Outlook::kUnknown;
   std::string sentence;  // "plateaus at 41.0 GiB in about 12 min; from now on up to 45.2 GiB of 64.0 GiB in use (cgroup
@@ -70,12 +75,19 @@ struct Forecast {
   bool operator==(const Forecast&) const = default;
 };
 
+// Whether most of what grows without an end in sight is in /dev/shm.
+inline bool GrowsByShm(const Forecast& forecast) {
+  return forecast.unbounded_bytes_per_second > 0 &&
+         2 * forecast.shm_bytes_per_second >= forecast.unbounded_bytes_per_second;
+}
+
 Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs);
 // Takes back that a limit is safe, and that nothing grows, while an alert says that it will soon be met: what a worker
 // takes as it starts is in the alert, and not in the trends of a forecast. Changes nothing of a limit that will be met.
 void Heed(const std::vector<const Alert*>& standing, absl::Duration now, Forecast* forecast);
 // Takes back that nothing grows, and that limits of memory are safe, where a finding says that it grows: the growth is
-// too young, or too slow, for the trends of a forecast.
+// too young, or too slow, for the trends of a forecast. Or shared memory without a name grows: how large what is mapped
+// can become, nobody knows.
 void HeedGrowth(Forecast* forecast);
 
 }  // namespace cowprof

@@ -57,6 +57,13 @@ std::string BoundedPart(const Forecast& forecast) {
   return text;
 }
 
+// ", but other processes copy 10.2 MiB/s, and share 98.0 MiB"
+std::string OthersPart(const Forecast& forecast) {
+  if (forecast.others_share_bytes == 0) return "";
+  return absl::StrCat(", but other processes copy ", Bytes(forecast.others_copy_per_second), "/s, and still share ",
+                      HumanBytes(forecast.others_share_bytes));
+}
+
 std::string ShapePart(const Forecast& forecast) {
   if (forecast.ended && !forecast.forked) return "no worker was seen";
   if (forecast.ended && forecast.shape)
@@ -65,9 +72,13 @@ std::string ShapePart(const Forecast& forecast) {
     return "nothing has grown since the attach; what the workers may still copy is not known";
   const bool none_alive = forecast.forked && forecast.living_workers == 0;
   if (!forecast.shape && !forecast.grows) return "too early to tell how far it grows";
+  if (!forecast.shape && forecast.unnamed_bytes_per_second > 0)
+    return absl::StrCat("shared memory grows by ", Bytes(forecast.unnamed_bytes_per_second),
+                        "/s; how far is not known");
   if (!forecast.shape && !none_alive) return "grows, but too slowly or for too short a time to tell how far";
   if (forecast.shape == Shape::kUnbounded)
-    return absl::StrCat("grows by ", Bytes(forecast.unbounded_bytes_per_second), "/s, no end in sight (new memory)");
+    return absl::StrCat("grows by ", Bytes(forecast.unbounded_bytes_per_second), "/s, no end in sight (",
+                        GrowsByShm(forecast) ? "shared memory)" : "new memory)");
   if (!forecast.forked && forecast.shape == Shape::kFlat) {
     const uint64_t each = forecast.next_worker_bytes;
     return absl::StrCat("no worker yet", each > 0 ? absl::StrCat(": each can cost up to ", HumanBytes(each)) : "");
@@ -75,7 +86,7 @@ std::string ShapePart(const Forecast& forecast) {
   if (none_alive) return absl::StrCat("no worker is alive; earlier ones reached ", HumanBytes(forecast.reached_bytes));
   if (forecast.living_workers > 0 && !forecast.workers_known) return "what the workers own is not known";
   if (forecast.shape == Shape::kBounded) return BoundedPart(forecast);
-  return absl::StrCat("flat: the workers own ", HumanBytes(forecast.workers_bytes));
+  return absl::StrCat("flat: the workers own ", HumanBytes(forecast.workers_bytes), OthersPart(forecast));
 }
 
 }  // namespace

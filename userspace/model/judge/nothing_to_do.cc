@@ -1,6 +1,5 @@
 // The first sentence of a run in which memory is well: what there is all the same.
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "model/judge/forecast_format.h"
 #include "model/judge/grower.h"
 #include "model/judge/growth.h"
+#include "model/judge/together.h"
 #include "model/saturating.h"
 
 namespace cowprof {
@@ -26,7 +26,6 @@ namespace {
 constexpr size_t kMostBelow = 5, kMostOfCommand = 120;
 constexpr uint64_t kManyBytes = 256 << 20;  // too much to call it nothing, even where each worker has little of it
 constexpr uint64_t kMuchOfOne = 64 << 20;   // new memory of a worker
-constexpr uint64_t kMuchShared = 64 << 20;
 constexpr uint64_t kMuchOfRank = uint64_t{1} << 30;          // of data that workers share
 constexpr absl::Duration kLongestStart = absl::Seconds(30);  // of a program that puts itself into the background
 
@@ -178,55 +177,6 @@ std::string TargetText(const Facts& facts) {
   return alone ? absl::StrCat(" It is Python ", Printable(target->python), " without child processes.") : below;
 }
 
-// What processes that lived at one time had, and how many of them had any.
-struct Together {
-  uint64_t sum = 0, processes = 0;
-};
-
-// The most of that, if each process had `share(process)` all its life.
-template <typename Share>
-Together MostTogether(const RunModel& model, const Share& share) {
-  std::map<absl::Duration, Together> changes;  // modulo 2^64, as are their sums
-  for (const ProcessModel& process : model.processes) {
-    const uint64_t own = share(process);
-    if (own == 0) continue;
-    Together& start = changes[process.started];
-    start.sum += own;
-    ++start.processes;
-    if (!process.ended) continue;
-    Together& end = changes[*process.ended];
-    end.sum -= own;
-    --end.processes;
-  }
-  Together now, most;
-  for (const auto& [t, change] : changes) {
-    now.sum += change.sum;
-    now.processes += change.processes;
-    if (now.sum > most.sum) most = now;
-  }
-  return most;
-}
-
-// Shared memory that workers added and kept, beyond what /dev/shm took up more: an anonymous mapping, a memfd or System
-// V. It is nobody's private memory, so that no other figure has it.
-std::string SharedKept(const Facts& facts) {
-  const auto share = [](const ProcessModel& process) {
-    return process.is_worker() ? std::min(process.counts.shm_pages.value_or(0), process.proc.shmem_pages.value_or(0))
-                               : 0;
-  };
-  const auto before =
-      absl::c_find_if(facts.model.info.limits, [](const auto& limit) { return limit.kind == LimitKind::kShm; });
-  const LimitModel* const most = LimitOf(facts.model, LimitKind::kShm);
-  const uint64_t at_start = before == facts.model.info.limits.end() ? 0 : before->used;
-  const uint64_t named = most == nullptr ? 0 : SaturatingSubtract(most->peak, at_start);
-  const uint64_t bytes = SaturatingSubtract(MostTogether(facts.model, share).sum * facts.page_bytes, named);
-  if (bytes < kMuchShared) return "";
-  return absl::StrCat(
-      " They added ", HumanBytes(bytes),
-      " of shared memory that has no name in /dev/shm (MAP_SHARED without a file, memfd, System V, or a file on another "
-      "tmpfs), and kept it.");
-}
-
 // What processes below the target hold where none is a worker. "": it is not much.
 std::string HeldBelow(const Facts& facts) {
   const Together held = MostTogether(facts.model, [](const ProcessModel& process) {
@@ -319,7 +269,7 @@ std::string OwnOfWorkers(const Facts& facts, uint64_t bytes) {
 
 bool HoldLittle(const Facts& facts) {
   return facts.model.workers_peak.copied_bytes < kManyBytes && SumOf(NewMemoryAtPeak(facts)) < kManyBytes &&
-         !StillRise(facts);
+         facts.findings.forecast.unnamed_bytes_per_second == 0 && !StillRise(facts);
 }
 
 std::string MuchHeld(const Facts& facts) {
@@ -329,21 +279,36 @@ std::string MuchHeld(const Facts& facts) {
   return text;
 }
 
+std::string TargetIsWorkerText(const Facts& facts) {
+  if (!TargetIsWorker(facts.model)) return "";
+  const ProcessModel& target = *facts.model.target();
+  const bool of_loader = target.duty.duty == Duty::kLoader;
+  return absl::StrCat("The target is itself a worker of a ", of_loader ? "DataLoader" : "pool",
+                      ": attach to the process that started it (`ps -o ppid= -p ", target.id.pid,
+                      "`) to see all workers and what they share.");
+}
+
 std::string NothingToDo(const Facts& facts) {
   const std::string left = absl::StrCat(LimitAhead(facts), LeftRunning(facts)), growth = GrowthOfOthers(facts);
   const bool met = facts.findings.forecast.first_limit >= 0;  // a limit, be it one that is nearly empty yet
   const std::string of_ranks = HeldByRanks(facts);
   const bool well = !met && left.empty() && growth.empty() && of_ranks.empty() && !StillGrows(facts);
+  const std::string shared = SharedMemoryOf(facts);
+  const Forecast& forecast = facts.findings.forecast;
+  const bool shared_grows = forecast.unnamed_bytes_per_second > 0 || GrowsByShm(forecast);
   if (!facts.HasWorkers()) {
     const std::string held = HeldBelow(facts);
+    const std::string worker = TargetIsWorkerText(facts);
+    if (!worker.empty()) return absl::StrCat(left, worker, shared, growth.empty() ? "" : " ", growth);
     const std::string no_worker =
-        !growth.empty() ? absl::StrCat("No worker was forked. ", growth)
+        !growth.empty() || shared_grows
+            ? absl::StrCat("No worker was forked.", shared, growth.empty() ? "" : " ", growth)
         : StillGrows(facts)
             ? "No worker was forked. New memory comes without an end in sight, but too little so far to call it a leak."
             : absl::StrCat(well && held.empty() ? "Nothing to do: no" : "No",
                            " worker was forked, and no lasting growth of ",
                            facts.findings.all.processes > 1 ? "any" : "the", " process was seen in ",
-                           HumanDuration(facts.model.t), ".", held);
+                           HumanDuration(facts.model.t), ".", held, shared);
     return absl::StrCat(left, no_worker, TargetText(facts));
   }
   const std::string own = OwnOfWorkers(facts);
@@ -351,13 +316,15 @@ std::string NothingToDo(const Facts& facts) {
   if (of_workers.empty() && own.empty()) {
     const bool little = well && HoldLittle(facts);
     const absl::string_view method = InheritNothing(facts);
-    of_workers = method.empty()
-                     ? absl::StrCat(little ? "Nothing to do: the" : "The", " workers share what they should.")
-                 : little ? absl::StrCat("Nothing to do: the workers inherit nothing (", method, "), and hold little.")
-                          : absl::StrCat("The workers inherit nothing (", method, ").");
+    of_workers = !method.empty() && little
+                     ? absl::StrCat("Nothing to do: the workers inherit nothing (", method, "), and hold little.")
+                 : !method.empty() ? absl::StrCat("The workers inherit nothing (", method, ").")
+                 : little          ? "Nothing to do: the workers share what they should."
+                 : shared_grows    ? "Each worker copied little."
+                                   : "The workers share what they should.";
   }
   const absl::string_view space = !of_workers.empty() && !own.empty() ? " " : "";
-  return absl::StrCat(left, of_workers, space, own.empty() ? Holdings(facts) : own, SharedKept(facts), of_ranks,
+  return absl::StrCat(left, of_workers, space, own.empty() ? Holdings(facts) : own, shared, of_ranks,
                       growth.empty() ? "" : " ", growth);
 }
 

@@ -174,6 +174,8 @@ std::string CopiedSentence(const ProcessModel& most, const Facts& facts) {
   const uint64_t told = CopiesToTell(most), untold = *most.counts.copies - told;
   const std::string what = absl::StrCat(" copied ", facts.Bytes(told), " of memory that it shares with ");
   if (most.role == Role::kParent) {
+    const std::string worker = TargetIsWorkerText(facts);
+    if (!worker.empty()) return absl::StrCat(worker, " It", what, "others.");
     return absl::StrCat("No worker was forked, but the target itself", what,
                         "another process. If it is a worker, attach to its parent.");
   }
@@ -278,6 +280,18 @@ std::string ReleasedBeside(const Facts& facts, uint64_t copies) {
   const bool at_exit = !facts.native() && !facts.model.frames.empty() && 2 * without_line > known;
   return absl::StrCat("; releasing objects", at_exit ? ", as at the interpreter's exit (which os._exit() skips)," : "",
                       " copied another ", facts.Bytes(released));
+}
+
+std::string AdviceOnReleasing(const Facts& facts, uint64_t copies) {
+  if (facts.native()) {
+    return "If the workers free what they inherited: free() writes to it, and gives nothing back. Let the end of the "
+           "process do that; _exit(2) skips destructors.";
+  }
+  if (ReleasedBeside(facts, copies).empty()) return "";
+  return absl::StrCat(
+      "Releasing inherited objects gives nothing back, since it copies their pages first: let the "
+      "workers keep them to their end, or drop them ",
+      facts.BeforeTheFork("in the parent before the fork"), ".");
 }
 
 std::string EndsSentence(const RunModel& model, const Findings& findings) {

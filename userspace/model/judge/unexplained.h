@@ -20,6 +20,8 @@ bool ChildEndedBadly(const RunModel& model);
 // What was copied to be released belongs to no finding. "; releasing objects copied another 300.0 MiB": beside the
 // finding that has most copies, `copies`, if these are fewer. "": otherwise.
 std::string ReleasedBeside(const Facts& facts, uint64_t copies);
+// How to do without; of programs without Python it is not known whether they do. "": as above.
+std::string AdviceOnReleasing(const Facts& facts, uint64_t copies);
 
 // Returns a sentence about the worst of what is unexplained of memory: an OOM kill, a process that copied more than
 // noise, workers whose pages were not examined or whose past is unknown. "": there is nothing of the kind.

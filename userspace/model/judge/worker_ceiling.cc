@@ -4,6 +4,7 @@
 
 #include "absl/numeric/int128.h"
 #include "model/facts/ended_aggregate.h"
+#include "model/facts/roles.h"
 
 namespace cowprof {
 namespace {
@@ -30,6 +31,7 @@ WorkerCeiling CeilingOfWorkers(uint64_t workers, uint64_t parent_anonymous_bytes
 }
 
 uint64_t NextWorkerBytes(const RunModel& model) {
+  if (TargetIsWorker(model)) return 0;
   uint64_t of_python = 0, of_others = 0;  // pages
   ForEachLately(model, [&](const ProcessModel& process) {
     const bool forks = process.role == Role::kParent || process.role == Role::kRank || process.role == Role::kOther;

@@ -226,6 +226,11 @@ TEST_CASE("late attach: what was there and what was copied since are one sentenc
   run = Attached({{.private_mib = 46, .copied_mib = 1}});
   CHECK(IdsOf(run) == Ids{"before-attach"});
   CHECK(!absl::StrContains(HeadlineOf(run), "since then"));
+  // It can't have inherited as much.
+  run.model.processes[0].first_anon_pages = run.model.processes[0].proc.anon_pages = 5 << 8;
+  CHECK(absl::StrContains(HeadlineOf(run),
+                          " whose cause can no longer be determined; each has far more than its parent (5.0 MiB), "
+                          "so most of it is new memory, unless the parent has freed as much since."));
   CHECK(!DiagnosesOf(run)[0].saves);
 }
 

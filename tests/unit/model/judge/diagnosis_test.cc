@@ -165,6 +165,26 @@ TEST_CASE("diagnosis: another start method is spoken of only where there is one"
   CHECK_FALSE(absl::StrContains(advice(), "start methods"));
 }
 
+TEST_CASE("diagnosis: what a launcher would send to its trainer is not what the trainer's workers would be sent") {
+  Run run = With({}, {{}, {{Cause::kRefcount, 50'000}}});
+  run.model.processes[2].framework = Framework::kPool;
+  run.model.start_methods =
+      SeenStartMethods{.t = {}, .index = 0, .look = {.root = "p", .walks_agree = true, .bytes = {408, 408, 408}}};
+  const auto advice = [&] { return absl::StrJoin(Find(run, "cow-refcount").advice, "\n"); };
+  CHECK(absl::StrContains(advice(), "would send about 408 B to each worker"));
+  run.model.processes[2].parent = 1;
+  CHECK_FALSE(absl::StrContains(advice(), "408 B"));
+}
+
+TEST_CASE("diagnosis: releasing what was inherited is advised against, beside what is written, and to programs in C") {
+  const std::string beside = TextOf(Find(OneWorker({{Cause::kData, 10'000}, {Cause::kFree, 30'000}}), "cow-data"));
+  CHECK(absl::StrContains(beside, "\nReleasing inherited objects gives nothing back"));
+  CHECK_FALSE(absl::StrContains(TextOf(Find(OneWorker({{Cause::kData, 10'000}}), "cow-data")), "Releasing"));
+  Run native = OneWorker({{Cause::kData, 10'000}});
+  for (ProcessModel& process : native.model.processes) process.framework = Framework::kNative;
+  CHECK(absl::StrContains(Find(native, "cow-data").advice[1], "_exit(2)"));
+}
+
 TEST_CASE("diagnosis: nothing is advised that the program's Python does not have") {
   for (const char* version : {"3.6.15", "3.7.17", "3.11.2", ""}) {
     INFO(version);

@@ -623,15 +623,20 @@ TEST_CASE("what the parent copies is not the pace of workers that have stopped")
   Story story;
   Forecast forecast;
   for (uint64_t i = 0; i < 40; ++i) {
-    Sample sample = {.processes = {Row(0, 100 * i, 20'000), Row(1, 1000, 20'000), Row(2, 1000, 20'000)}};
+    Sample sample = {.processes = {Row(0, 200 * i, 20'000), Row(1, 1000, 20'000), Row(2, 1000, 20'000)}};
     if (i == 0) sample.events = {Forked(0, /*target=*/true), Forked(1), Forked(2)};
     if (i == 0) sample.processes[1].counts.copies = sample.processes[2].counts.copies = 0;
-    sample.limits = {Cgroup(160 * kMiB, 100 * kMiB)};
+    if (i == 0) sample.processes[0].sweep = SweepFigures{.full = true};
+    sample.limits = {Cgroup(150 * kMiB, 100 * kMiB)};
     forecast = story.Add(std::move(sample));
   }
   REQUIRE(forecast.limits.size() == 1);
   CHECK_FALSE(forecast.limits[0].eta);
   CHECK_FALSE(forecast.plateau_eta_seconds);
+  // It is told all the same, with what it may come to: 11,200 pages.
+  CHECK(absl::StrContains(forecast.sentence, ", but other processes copy 800.0 KiB/s, and still share 43.8 MiB"));
+  CHECK(forecast.limits[0].peak.high >= 143 * kMiB);
+  CHECK(forecast.limits[0].outlook != Outlook::kSafe);
 }
 
 TEST_CASE("the joint ceiling has each shared page once for each process that can copy it") {

@@ -239,19 +239,95 @@ TEST_CASE("nothing to do: shared memory without a name that workers keep") {
     }
     return HeadlineOf(run);
   };
-  CHECK(absl::StartsWith(of(50, 50), well + " They added 100.0 MiB of shared memory that has no name in /dev/shm ("));
-  CHECK(absl::StartsWith(of(500, 50), well + " They added 100.0 MiB "));
+  CHECK(absl::StartsWith(of(50, 50),
+                         well + " The workers added 100.0 MiB of shared memory that has no name in /dev/shm ("));
+  CHECK(absl::StartsWith(of(500, 50), well + " The workers added 100.0 MiB "));
   CHECK(of(500, 5) == well);  // as the batches of a DataLoader
   CHECK(of(5, 500) == well);  // others added it
   // One worker after the other: there were never more than 50 MiB.
   run.model.processes[1].ended = run.model.processes[2].started = absl::Seconds(1);
   CHECK(of(50, 50) == well);
-  CHECK(absl::StartsWith(of(70, 70), well + " They added 70.0 MiB "));
+  CHECK(absl::StartsWith(of(70, 70), well + " The workers added 70.0 MiB "));
   run.model.processes[2].started = absl::ZeroDuration();
-  CHECK(absl::StartsWith(of(50, 50), well + " They added 100.0 MiB "));
+  CHECK(absl::StartsWith(of(50, 50), well + " The workers added 100.0 MiB "));
   run.model.info.limits = {{LimitKind::kShm, "/dev/shm", uint64_t{1} << 30, 10 << 20}};
   run.model.limits = {{.now = run.model.info.limits[0], .peak = 100 << 20}};
   CHECK(of(50, 50) == well);  // it is in /dev/shm
+}
+
+TEST_CASE("nothing to do: not while shared memory grows") {
+  Run run = Recorded(2, 0);
+  const auto add = [&](int from, int to, int index, double unnamed_mib, double shm_mib) {
+    for (int t = from; t < to; ++t) {
+      Sample sample = {.t = absl::Seconds(t)};
+      for (const ProcessModel& process : run.model.processes) {
+        ProcessSample row = {.index = process.index, .counts = process.counts, .causes = process.causes};
+        row.proc = process.proc;
+        if (row.index == index) {
+          row.counts.shm_pages = static_cast<uint64_t>(t * unnamed_mib * kMiB);
+          row.proc.shmem_pages = static_cast<uint64_t>(t * (unnamed_mib + shm_mib) * kMiB);
+        }
+        sample.processes.push_back(row);
+      }
+      const auto bytes = [&](double mib) { return static_cast<uint64_t>(t * mib * (1 << 20)); };
+      sample.limits = {{LimitKind::kShm, "/dev/shm", uint64_t{16} << 30, bytes(shm_mib)},
+                       {LimitKind::kHost, "MemTotal", uint64_t{64} << 30, bytes(shm_mib + unnamed_mib)}};
+      Append(sample, &run);
+    }
+  };
+  SECTION("of a worker, without a name") {
+    add(4, 34, 1, 5, 0);
+    INFO(HeadlineOf(run));
+    CHECK(absl::StartsWith(HeadlineOf(run), "Each worker copied little. The workers added 165.0 MiB of shared memory"));
+    CHECK(absl::StrContains(HeadlineOf(run), "; it still grows, by 5.0 MiB per second."));
+    const Forecast told = Judge(run).forecast_told;
+    CHECK(absl::StartsWith(told.sentence, "shared memory grows by 5.0 MiB/s; how far is not known"));
+    CHECK(told.outlook == Outlook::kUnknown);
+  }
+  SECTION("of the parent, without a name") {
+    add(4, 34, 0, 5, 0);
+    CHECK(absl::StrContains(HeadlineOf(run), "All processes together added 165.0 MiB of shared memory"));
+  }
+  SECTION("it has come to its end") {
+    add(4, 14, 1, 8, 0);
+    for (int t = 14; t < 60; ++t) {
+      Sample same = {.t = absl::Seconds(t)};
+      for (const ProcessModel& process : run.model.processes) {
+        ProcessSample row = {.index = process.index, .counts = process.counts, .causes = process.causes};
+        row.proc = process.proc;
+        same.processes.push_back(row);
+      }
+      Append(same, &run);
+    }
+    INFO(HeadlineOf(run));
+    CHECK(absl::StartsWith(HeadlineOf(run),
+                           "Nothing to do: the workers share what they should. The workers added 104.0 MiB"));
+    CHECK_FALSE(absl::StrContains(HeadlineOf(run), "grows"));
+  }
+  SECTION("in /dev/shm, by batches that the parent keeps") {
+    add(4, 34, 0, 0, 5);
+    INFO(HeadlineOf(run));
+    CHECK(absl::StrContains(HeadlineOf(run),
+                            "Each worker copied little. Shared memory (/dev/shm) keeps growing, by 5.0 MiB per "
+                            "second: 165.0 MiB in use."));
+    run.model.shm = ShmSample{
+        .segments = {{.bytes = 90 << 20, .mapped_by = {1000}}, {.bytes = 75 << 20, .mapped_by = {1000, 1001}}}};
+    CHECK(absl::StrContains(HeadlineOf(run), "165.0 MiB in use; the parent (1000) alone holds most of it."));
+    CHECK(absl::StrContains(Judge(run).forecast_told.sentence, "no end in sight (shared memory)"));
+  }
+}
+
+TEST_CASE("nothing to do: who attached to a worker is told what to attach to") {
+  Run run = Recorded(0, 20);
+  run.model.processes[0].duty.duty = Duty::kLoader;
+  CHECK(absl::StartsWith(HeadlineOf(run),
+                         "The target is itself a worker of a DataLoader: attach to the process that started it "
+                         "(`ps -o ppid= -p 1000`) to see all workers"));
+  CHECK(ForecastOf(run).next_worker_bytes == 0);
+  run.model.processes[0].counts.copies = (*run.model.processes[0].causes)[static_cast<int>(Cause::kData)] = 90 * kMiB;
+  INFO(HeadlineOf(run));
+  CHECK(absl::StartsWith(HeadlineOf(run), "The target is itself a worker of a DataLoader: "));
+  CHECK(absl::StrContains(HeadlineOf(run), " It copied 90.0 MiB of memory that it shares with others."));
 }
 
 TEST_CASE("nothing to do: not beside processes that are no workers and hold much") {
