@@ -39,7 +39,6 @@ trap 'stop 143' TERM
 scripts/build.sh tests || { wait; exit 1; }
 wait "$rest"
 trap - HUP INT TERM
-# Five at a time, however many CPUs there are: of those that count on having a CPU to themselves only one runs, and
-# beside it what is nice or takes idle time only.
+# Six at a time, however many CPUs there are: few of them compute much, and what does is nice or takes idle time only.
 /usr/bin/python3 scripts/run-ctest.py --part "install=$((installed - start))" --part "build=$((SECONDS - installed))" -- \
-  --test-dir build --output-on-failure --timeout 3000 -j 5 "${options[@]}" "$@"
+  --test-dir build --output-on-failure --timeout 3000 -j 6 "${options[@]}" "$@"
