@@ -19,7 +19,7 @@ const kParts = {
   "pickled or allocated": "pickled",
   "new": "new",
   "inherited free, and allocated again": "inherited_freed",
-  "inherited, and left by all others": "left",
+  "inherited, and not shared since the others ended or freed it": "left",
   "private before the attach": "before_attach",
 };
 const kCauses = {

@@ -86,7 +86,8 @@ void AppendShm(const ShmSample& sample, RunModel* model) {
 }
 
 // Of what a forked process inherited, what is its own now though it copied it not: those that shared it are gone. Its
-// own anonymous memory beyond all that it ever touched first. Bytes.
+// own anonymous memory beyond all that it ever touched first (which khugepaged may add to, too), and as far as it no
+// longer shares it. Bytes.
 uint64_t LeftTo(const ProcessModel& process, uint64_t page_bytes) {
   constexpr uint64_t kLeast = 4 << 20;  // /proc is read some time after the counters
   const bool forked = process.origin == Origin::kForked && !process.execed;
@@ -94,7 +95,10 @@ uint64_t LeftTo(const ProcessModel& process, uint64_t page_bytes) {
   const uint64_t own = SaturatingSubtract(process.anonymous_pages() * page_bytes, *process.still_shared_bytes);
   const uint64_t touched = *process.counts.zero_fills() + Or0(process.counts.file_copies) + process.copies_of_files +
                            Or0(process.counts.copies);
-  const uint64_t left = SaturatingSubtract(own, touched * page_bytes);
+  const uint64_t unshared =
+      SaturatingSubtract(SaturatingSubtract(process.first_anonymous_pages(), process.inherited_copies()) * page_bytes,
+                         *process.still_shared_bytes);
+  const uint64_t left = std::min(SaturatingSubtract(own, touched * page_bytes), unshared);
   return left > kLeast ? left : 0;
 }
 

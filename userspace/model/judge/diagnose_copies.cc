@@ -120,7 +120,7 @@ Diagnosis FromCauses(const Facts& facts, std::initializer_list<Cause> causes, co
                          .pids = PidsOf(facts, causes)};
   const Places places = PlacesOf(facts, causes);
   if (opening.empty())
-    opening = absl::StrCat(doing, " duplicated ", facts.Bytes(copies), " of the ", facts.Owner(), "'s memory",
+    opening = absl::StrCat(doing, " duplicated ", facts.Bytes(copies), " of ", facts.Owner(), "'s memory",
                            facts.WorkersInSum());
   diagnosis.summary = std::move(opening);
   if (!places.with_line.empty() && places.with_line[0].copies >= kNoticeableLine * places.known) {
@@ -271,7 +271,7 @@ Diagnosis CopiedByGup(const Facts& facts, uint64_t copies) {
           .bytes = facts.AtPeak({Cause::kData, Cause::kKernel}),
           .summary = absl::StrCat(
               "System calls that lock, pin or prefault memory (mlockall, O_DIRECT, MADV_POPULATE_WRITE) duplicated ",
-              facts.Bytes(copies), " of the ", facts.Owner(), "'s memory", facts.WorkersInSum(), "."),
+              facts.Bytes(copies), " of ", facts.Owner(), "'s memory", facts.WorkersInSum(), "."),
           .evidence = {absl::StrCat(HumanCount(copies), " of ", HumanCount(facts.copies),
                                     " copies without a page fault exception: the kernel counted the faults, and the "
                                     "sweep found the pages")},
@@ -289,7 +289,7 @@ Diagnosis CopiedFromFiles(const Facts& facts, uint64_t copies) {
                                    absl::StrCat("Writing to private mappings of files (", kPrivateMaps, ") copied ",
                                                 facts.Bytes(copies), " of their pages", facts.WorkersInSum()));
   diagnosis.evidence.push_back(absl::StrCat(HumanCount(copies), " pages of files became anonymous memory of the ",
-                                            facts.Copiers(), " (RssAnon rose by as much); the ", facts.Owner(),
+                                            facts.Copiers(), " (RssAnon rose by as much); ", facts.Owner(),
                                             " has none there, so this was never its memory"));
   diagnosis.advice = {
       "Each page that a worker writes to is its own from then on, and never reaches the file. Where no write is meant, "
@@ -314,7 +314,7 @@ std::string AllocatorBeside(const Facts& facts) {
 std::string WritingOrAllocating(const Facts& facts, const std::string& allocator) {
   const std::string writing = absl::StrCat("Writing to memory that the ", facts.Copiers(), " inherited");
   if (allocator.empty()) return writing;
-  return absl::StrCat(writing, ", or allocating what the ", facts.Owner(), " had freed (", allocator,
+  return absl::StrCat(writing, ", or allocating what ", facts.Owner(), " had freed (", allocator,
                       " does not tell which),");
 }
 
@@ -383,15 +383,15 @@ Diagnosis AllocatorReuse(const Facts& facts) {
   if (!facts.Matters({Cause::kMallocReuse})) return {};
   Diagnosis diagnosis =
       FromCauses(facts, {Cause::kMallocReuse}, "allocator-reuse",
-                 absl::StrCat("Allocating memory that the ", facts.Owner(), " had freed before the fork"));
+                 absl::StrCat("Allocating memory that ", facts.Owner(), " had freed before the fork"));
   diagnosis.evidence.push_back(
       "these pages lay in free chunks of glibc's malloc at the fork: nobody writes inherited data, and without copies the "
       "workers would hold as much new memory");
   diagnosis.advice = {
       "Nothing has to be done: it is the workers' own memory, whatever page it lies on. To shrink it, let them allocate "
       "less.",
-      absl::StrCat("malloc_trim(0) ", facts.BeforeTheFork("right before the fork"), " returns to the kernel what the ",
-                   facts.Owner(), " has freed, and the workers get new pages instead of copies. That saves the ",
+      absl::StrCat("malloc_trim(0) ", facts.BeforeTheFork("right before the fork"), " returns to the kernel what ",
+                   facts.Owner(), " has freed, and the workers get new pages instead of copies. That saves ",
                    facts.Owner(), "'s freed memory and the time of copying, but no memory of the workers.")};
   diagnosis.saves = Saving{};  // they take as much new memory instead
   return diagnosis;

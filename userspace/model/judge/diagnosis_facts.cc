@@ -17,6 +17,7 @@
 #include "model/facts/roles.h"
 #include "model/format.h"
 #include "model/judge/growth.h"
+#include "model/judge/post_mortem.h"
 #include "model/library_name.h"
 #include "model/saturating.h"
 
@@ -52,6 +53,11 @@ std::string RanksText(const Slots& slots, uint64_t started) {
 }
 
 }  // namespace
+
+std::string Facts::Owner() const {
+  if (between != nullptr) return NameOf(*between);
+  return absl::StrCat("the ", from_forkserver ? "forkserver" : pids_are_ranks || !has_ranks ? Target() : "trainer");
+}
 
 const SeenStartMethods* Facts::start_methods() const {
   const SeenStartMethods* const seen = SentToWorkers(model, framework);
@@ -273,6 +279,7 @@ Facts FactsOf(const Run& run, const Findings& findings) {
   facts.framework = findings.framework;
   size_t served = 0, ranks = 0, workers = 0, ranks_of_pids = 0;
   std::vector<int> left_out;
+  absl::flat_hash_set<int> parents;                                                             // of `pids`
   absl::Duration last_start = -absl::InfiniteDuration(), first_end = absl::InfiniteDuration();  // of `pids`
   ForEachRow(run.model, [&](const ProcessModel& process) {
     workers += process.is_worker();
@@ -296,6 +303,7 @@ Facts FactsOf(const Run& run, const Findings& findings) {
     facts.pids.push_back(process.id.pid);
     Add(causes, &facts.causes_of_pids);
     facts.copies_of_pids += copies;
+    parents.insert(process.parent);
     served += process.duty.start == StartMethod::kForkserver;
     ranks_of_pids += process.role == Role::kRank;
     last_start = std::max(last_start, process.started);
@@ -306,6 +314,8 @@ Facts FactsOf(const Run& run, const Findings& findings) {
   facts.pids_are_ranks = !facts.pids.empty() && ranks_of_pids == facts.pids.size();
   facts.all_are_ranks = workers > 0 && ranks == workers;
   facts.pids_in_turn = last_start >= first_end;
+  const ProcessModel* const parent = parents.size() == 1 ? run.model.Find(*parents.begin()) : nullptr;
+  if (parent != nullptr && parent->is_worker()) facts.between = parent;
   return facts;
 }
 

@@ -47,6 +47,7 @@ struct Facts {
   // Of `pids`, and of all workers: all are ranks that were forked, and so have their launcher's memory.
   bool pids_are_ranks = false, all_are_ranks = false;
   bool from_forkserver = false;            // most of `pids` were forked by a forkserver, and have its memory
+  const ProcessModel* between = nullptr;   // a worker, if it is the parent of all `pids`
   Framework framework = Framework::kFork;  // FrameworkOf()
 
   uint64_t Of(Cause cause) const { return causes[static_cast<int>(cause)]; }
@@ -69,10 +70,8 @@ struct Facts {
   const char* Target() const {
     return target_only_launches() ? "launcher" : dataloader() || has_ranks ? "trainer" : "parent";
   }
-  // Whose memory the workers inherited.
-  const char* Owner() const {
-    return from_forkserver ? "forkserver" : pids_are_ranks || !has_ranks ? Target() : "trainer";
-  }
+  // Whose memory the workers inherited: "the parent", "worker 4711".
+  std::string Owner() const;
   // Who copied it.
   const char* Copiers() const { return pids_are_ranks ? "ranks" : "workers"; }
   // Where code runs in that process before it forks: `here`, unless it is a forkserver, which runs only what it

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "model/facts/ended_aggregate.h"
+#include "model/facts/roles.h"
 #include "model/judge/alert.h"
 #include "model/judge/copies_ahead.h"
 #include "model/judge/forecast_format.h"
@@ -285,6 +286,7 @@ Forecast ForecastOf(const RunModel& model, const ForecastInputs& inputs) {
   forecast.living_workers = workers.processes;
   forecast.workers_known = workers.private_known;
   forecast.reached_bytes = model.workers_peak.bytes;
+  forecast.of_worker = TargetIsWorker(model);
   forecast.forked = SumOf(model, /*living_only=*/false, /*workers_only=*/true).processes > 0;
   if (!forecast.ended) forecast.next_worker_bytes = NextWorkerBytes(model);
   if (forecast.ended) {

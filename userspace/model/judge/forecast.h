@@ -49,6 +49,7 @@ struct Forecast {
   uint64_t workers_bytes = 0;      // private to the living workers
   uint64_t next_worker_bytes = 0;  // what one more worker, forked now, could copy at most
   bool forked = false;             // a worker was seen
+  bool of_worker = false;          // the target is one itself: TargetIsWorker()
   uint64_t living_workers = 0;
   bool grows = false;                     // a finding saw growth that the trends of the forecast miss (HeedGrowth)
   bool still_since_attach = false;        // the living workers were found at the attach, and nothing has grown since

@@ -53,7 +53,11 @@ std::string BoundedPart(const Forecast& forecast) {
                          HumanBytes(forecast.ceiling_bytes));
   if (forecast.plateau_eta_seconds) absl::StrAppend(&text, " in about ", About(forecast.plateau_eta_seconds->best));
   if (forecast.plateau_of_earlier) absl::StrAppend(&text, ", as earlier workers did");
-  if (forecast.grows) absl::StrAppend(&text, ", but for new memory that grows");
+  if (forecast.unnamed_bytes_per_second > 0) {
+    absl::StrAppend(&text, ", but for shared memory that grows by ", Bytes(forecast.unnamed_bytes_per_second), "/s");
+  } else if (forecast.grows) {
+    absl::StrAppend(&text, ", but for new memory that grows");
+  }
   return text;
 }
 
@@ -80,6 +84,7 @@ std::string ShapePart(const Forecast& forecast) {
     return absl::StrCat("grows by ", Bytes(forecast.unbounded_bytes_per_second), "/s, no end in sight (",
                         GrowsByShm(forecast) ? "shared memory)" : "new memory)");
   if (!forecast.forked && forecast.shape == Shape::kFlat) {
+    if (forecast.of_worker) return "what this worker may still copy is not known";
     const uint64_t each = forecast.next_worker_bytes;
     return absl::StrCat("no worker yet", each > 0 ? absl::StrCat(": each can cost up to ", HumanBytes(each)) : "");
   }

@@ -40,7 +40,7 @@ std::string PeakSentence(const RunModel& model, const PeakSplit& split) {
       {split.pickled, split.pickled_or_imported ? "pickled or allocated" : "pickled"},
       {split.fresh, "new"},
       {split.inherited_freed, "inherited free, and allocated again"},
-      {split.left, "inherited, and left by all others"},
+      {split.left, "inherited, and not shared since the others ended or freed it"},
       {split.before_attach, "private before the attach"}};
   std::vector<std::string> words;
   for (const auto& [bytes, word] : parts) {

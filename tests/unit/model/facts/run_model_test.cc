@@ -121,6 +121,11 @@ TEST_CASE("what others leave to a worker is neither copied nor new") {
   CHECK(peak.fresh_bytes == std::vector<std::pair<int, uint64_t>>{{1, 2000 * kPage}});
   CHECK(peak.left_bytes == 49'000 * kPage);
   CHECK(story.model.processes[1].still_shared_bytes == 0u);
+  // What khugepaged added to its new memory is not: all that it inherited is still shared.
+  Story collapsed = Forked();
+  collapsed.Add({}, {Swept(Row(1, {.zero_fills = 2000, .anon_pages = 9000}), 8000, true)});
+  CHECK(collapsed.model.workers_peak.left_bytes == 0);
+  CHECK(collapsed.model.workers_peak.fresh_bytes[0].second == 8000 * kPage);
   // Of one that was there at the attach nobody knows what it copied before.
   Story found = Found();
   found.Add({}, {Swept(Row(1, figures), 52'000, true)});

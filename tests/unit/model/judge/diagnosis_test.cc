@@ -174,6 +174,8 @@ TEST_CASE("diagnosis: what a launcher would send to its trainer is not what the 
   CHECK(absl::StrContains(advice(), "would send about 408 B to each worker"));
   run.model.processes[2].parent = 1;
   CHECK_FALSE(absl::StrContains(advice(), "408 B"));
+  CHECK(absl::StrContains(Find(run, "cow-refcount").summary,
+                          " duplicated 195.3 MiB of worker 1001's memory in 1 of 2 workers"));
 }
 
 TEST_CASE("diagnosis: releasing what was inherited is advised against, beside what is written, and to programs in C") {

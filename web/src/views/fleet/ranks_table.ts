@@ -16,7 +16,7 @@ export const kPartWords: Record<string, string> = {
   "new": "new memory",
   "before attach": "from before the recording",
   "inherited freed": "inherited free memory, used again",
-  "left": "inherited, left by all others",
+  "left": "inherited, not shared since the others ended or freed it",
 };
 
 export interface Choosing {
