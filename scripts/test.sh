@@ -39,6 +39,6 @@ trap 'stop 143' TERM
 scripts/build.sh tests || { wait; exit 1; }
 wait "$rest"
 trap - HUP INT TERM
-# Six at a time, however many CPUs there are: few of them compute much, and what does is nice or takes idle time only.
+# Four at a time, however many CPUs there are: two lanes, which wait more than they compute, and what takes idle time only.
 /usr/bin/python3 scripts/run-ctest.py --part "install=$((installed - start))" --part "build=$((SECONDS - installed))" -- \
-  --test-dir build --output-on-failure --timeout 3000 -j 6 "${options[@]}" "$@"
+  --test-dir build --output-on-failure --timeout 3000 -j 4 "${options[@]}" "$@"

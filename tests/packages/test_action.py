@@ -61,7 +61,8 @@ def test_the_command_of_an_ordinary_runner_has_its_user_and_environment(nobodys_
 
 
 @pytest.mark.parametrize("bounds, status, said", [
-    ("--max-copied 1MiB", 3, "::error::cowprof: --max-copied 1MiB: copied is "), ("--max-copied 1GiB", 0, "::notice::cowprof: Within the bound."),
+    pytest.param("--max-copied 1MiB", 3, "::error::cowprof: --max-copied 1MiB: copied is ", marks=pytest.mark.slow),
+    pytest.param("--max-copied 1GiB", 0, "::notice::cowprof: Within the bound.", marks=pytest.mark.slow),
     ("--max-private 1GiB\n--max-copied 1MiB\n", 3, "::error::cowprof: --max-copied 1MiB: copied is ")])
 def test_the_steps_record_and_check(dist, tmp_path, bounds, status, said):  # noqa: F811
     inputs = {name: one.get("default", "") for name, one in ACTION["inputs"].items()}

@@ -2,7 +2,7 @@
 
 Tests run build/cowprof (or COWPROF_BUILD/cowprof) as root on real processes. A test that needs what the host lacks says so with
 needs(); every skip is listed, and one that expected_skips.txt does not name fails the session. Tests in slow_tests.txt, and those
-marked slow, run with --slow or -m slow only. beside_tests.txt lists the tests marked beside.
+marked slow, or that need a chroot, run with --slow or -m slow only. beside_tests.txt lists the tests marked beside.
 """
 import contextlib
 import fnmatch
@@ -221,9 +221,11 @@ def mark(items, path, marker):
 
 
 def mark_tests(items):
-    """A session of all files fails if a line of a list matches nothing, or if a file has only slow tests."""
+    """A session of all files fails if a line of a list matches nothing, or if a file has only slow tests that need no chroot."""
     wrong = mark(items, SLOW_TESTS, "slow") + mark(items, BESIDE_TESTS, "beside")
-    files = {item.path.name for item in items}
+    for item in filter(needs_chroot, items):
+        item.add_marker("slow")
+    files = {item.path.name for item in items if not needs_chroot(item)}
     fast_files = {item.path.name for item in items if "slow" not in item.keywords}
     wrong += [f"{SLOW_TESTS.name}: only slow tests in {name}" for name in sorted(files - fast_files)]
     if wrong and files >= {path.name for path in Path(__file__).parent.glob("test_*.py")}:
