@@ -43,4 +43,3 @@ if [ "$(id -u)" -eq 0 ]; then
   export COWPROF_PAGE=$out/timeline.html COWPROF_REPORT=$out/report.json COWPROF_SAME=$out/same
 fi
 npm --silent test
-if [ "$(id -u)" -eq 0 ]; then ../tests/web/pictures.sh "$cowprof" "$out"; fi
