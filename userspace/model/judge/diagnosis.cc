@@ -151,7 +151,7 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
         facts.from_forkserver && (diagnosis.id == "cow-gc-header" || diagnosis.id == "allocator-reuse");
     const bool helps = elsewhere                          ? false
                        : freezes                          ? !HasOlderPython(facts.model, 7)
-                       : diagnosis.id == "cow-data"       ? ProgramWrites(facts)
+                       : diagnosis.id == "cow-data"       ? OpensHandle(container) || ProgramWrites(facts)
                        : diagnosis.id == "torch-refcount" ? ReadsTensors(facts)
                        // The sketch sends tasks to a pool; it saves nothing of what a process is there to keep.
                        : diagnosis.id == "pickled-arguments" ? diagnosis.saves.has_value()

@@ -70,8 +70,7 @@ std::string OfFork(const BeforeFork& fix, Framework framework) {
 }
 
 std::string SketchOf(absl::string_view diagnosis, Container container, Framework framework, bool inherits) {
-  const bool is_handle = container == Container::kHdf5 || container == Container::kLmdb;
-  if (is_handle && (diagnosis == "cow-refcount" || diagnosis == "cow-data")) return OfHandle(container);
+  if (OpensHandle(container) && (diagnosis == "cow-refcount" || diagnosis == "cow-data")) return OfHandle(container);
   if (diagnosis == "torch-refcount") return OfTensors();
   if (diagnosis == "cow-refcount") return container == Container::kTensors ? OfTensors() : OfItems(container);
   if (diagnosis == "pickled-arguments") return OfArguments(framework, inherits);

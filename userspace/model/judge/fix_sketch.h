@@ -33,6 +33,10 @@ enum class Container {
   kLmdb,
 };
 constexpr int kContainers = static_cast<int>(Container::kLmdb) + 1;
+// A handle that each worker should open for itself, whatever library writes to it.
+constexpr bool OpensHandle(Container container) {
+  return container == Container::kHdf5 || container == Container::kLmdb;
+}
 
 // By the types of the workers' copies alone; with the libraries that made them and, if it was read, what they hold.
 Container ContainerOf(const std::vector<BlameRow>& by_type);

@@ -155,6 +155,8 @@ TEST_CASE("fix sketch: a torch tensor, however it was found") {
 
 TEST_CASE("fix sketch: a handle has its own for what reading and writing copy") {
   CHECK(absl::StrContains(FixSketch("cow-data", Container::kHdf5), "h5py.File"));
+  CHECK(OpensHandle(Container::kHdf5));  // whichever library writes
+  CHECK_FALSE(OpensHandle(Container::kArrays));
   CHECK(absl::StrContains(FixSketch("cow-refcount", Container::kLmdb), "lmdb.open"));
   CHECK_FALSE(absl::StrContains(FixSketch("cow-refcount", Container::kLmdb), "h5py"));
   CHECK(absl::StrContains(FixSketch("cow-data", Container::kArrays), "prepare"));
