@@ -56,7 +56,8 @@ std::vector<FinishedSweep> Sweeper::Run(const Processes& processes, const Pull& 
     }
     state.most_anon = std::max(state.most_anon, state.anon);
     const LivingProcess* const parent = state.is_target ? nullptr : processes.ParentInSpace(*process);
-    state.parents = parent == nullptr ? 0 : states_.at(parent->serial).anon;
+    const auto of_parent = parent == nullptr ? states_.end() : states_.find(parent->serial);
+    state.parents = of_parent == states_.end() ? 0 : of_parent->second.anon;
     if (is_new) state.swept_parents = state.parents;
   }
   // Which of them lost regions is not known. Those would be missed by every later sweep of single regions, too.

@@ -304,6 +304,24 @@ TEST_CASE("nothing to do: not while shared memory grows") {
                            "Nothing to do: the workers share what they should. The workers added 104.0 MiB"));
     CHECK_FALSE(absl::StrContains(HeadlineOf(run), "grows"));
   }
+  SECTION("what others give back in /dev/shm is none") {
+    const auto shm = [](uint64_t mib) {
+      return LimitSample{LimitKind::kShm, "/dev/shm", uint64_t{16} << 30, mib << 20};
+    };
+    run.model.info.limits = {shm(1000)};
+    for (int t = 4; t < 44; ++t) {
+      Sample sample = {.t = absl::Seconds(t), .limits = {shm(t < 8 ? 1200 : 1200 - 25 * (t - 8))}};
+      for (const ProcessModel& process : run.model.processes) {
+        ProcessSample row = {.index = process.index, .counts = process.counts, .causes = process.causes};
+        row.proc = process.proc;
+        if (row.index == 1) row.counts.shm_pages = row.proc.shmem_pages = 200 * kMiB;  // has a name there
+        sample.processes.push_back(row);
+      }
+      Append(sample, &run);
+    }
+    CHECK(ForecastOf(run).unnamed_bytes_per_second == 0);
+    CHECK(absl::StartsWith(HeadlineOf(run), "Nothing to do: the workers share what they should."));
+  }
   SECTION("in /dev/shm, by batches that the parent keeps") {
     add(4, 34, 0, 0, 5);
     INFO(HeadlineOf(run));
