@@ -5,12 +5,14 @@ set -euo pipefail
 cowprof=$(realpath "$1")
 out=$2
 export COWPROF_TOOL=$cowprof
+COWPROF_BUILD=$(dirname "$cowprof")
+export COWPROF_BUILD
 cd "$(dirname "$0")/../../web"
 mkdir -p "$out"
 if [ "$(id -u)" -eq 0 ]; then
   /usr/bin/python3 ../tests/system/dataloader.py --items 100000 --epochs 2 --seconds 12 >"$out/training.log" 2>&1 &
   trainer=$!
-  COWPROF_BUILD=$(dirname "$cowprof") /usr/bin/python3 ../tests/web/recordings.py "$out/same" &
+  /usr/bin/python3 ../tests/web/recordings.py "$out/same" &
   recordings=$!
   # The hang is found some 2 s after the fork; its mark stands apart from that of the child's end.
   { sleep 6; echo; } | "$cowprof" --quiet --output "$out/hang.json" -- \
