@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static_cast<void>(FindObject(python.interpreter, memory, expression));
   const bool by_itself = input.ConsumeBool();
   const auto find_root = [&](const MemoryReader& reader) {
-    if (by_itself) return FindWhatWorkersGet(python.interpreter, reader);
+    if (by_itself) return FindWhatWorkersGet(python.interpreter, reader, 0);
     return PickleRoot{.parts = {{"", memory.Address()}, {"part", memory.Address()}}, .expression = "x", .where = ""};
   };
   const PickleLimits limits = {.objects = 20'000, .time = absl::Milliseconds(500)};

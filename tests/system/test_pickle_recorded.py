@@ -162,6 +162,16 @@ def test_a_forked_process_is_judged_by_what_it_was_sent(tmp_path):
     assert said["bytes_each"]["best"] == pytest.approx(length_of(ROWS), rel=0.05)
 
 
+def test_a_launched_trainer_is_judged_by_what_its_worker_was_sent(tmp_path):
+    report, _, code = recorded(tmp_path, "system", "launched", "none", "fork", 10)
+    assert code == 0
+    said = start_methods_of(report)
+    assert said["pid"] in [worker["pid"] for worker in report["workers"]]  # the trainer is one: it shares the launcher's memory
+    assert said["bytes_each"]["best"] == pytest.approx(length_of(READ), rel=0.05), said
+    advice = [line for diagnosis in report["diagnoses"] for line in diagnosis["advice"] if line.startswith("Other start methods")]
+    assert advice == [] or said["sentence"] in advice[0]
+
+
 def test_what_was_pickled_to_workers_has_its_figure(tmp_path):
     report, _, code = recorded(tmp_path, "system", "ddp", "none", "spawn", READ)
     assert code == 0

@@ -46,7 +46,8 @@ struct PythonFacts {
 void JudgeStartMethods(const Program& program, pid_t pid, PythonFacts* facts) {
   if (!PickleObstacle(program).empty()) return;
   const Interpreter& python = program.interpreter();
-  const auto find_root = [&](const MemoryReader& memory) { return FindWhatWorkersGet(python, memory); };
+  const pid_t starter = ProcFs().PidInside(pid);
+  const auto find_root = [&](const MemoryReader& memory) { return FindWhatWorkersGet(python, memory, starter); };
   const PickleLook look =
       LookAtPickle(python, program.MemoryOf(pid), find_root, {.objects = 200'000, .time = absl::Seconds(2)});
   facts->start_methods = StartMethodsSentence(look);

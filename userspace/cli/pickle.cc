@@ -58,8 +58,9 @@ int Pickle(const Options& options) {
   }
   const Interpreter& python = program.interpreter();
   const ProcessMemory memory = program.MemoryOf(options.pid);
+  const pid_t starter = proc.PidInside(options.pid);
   const auto find_root = [&](const MemoryReader& reader) {
-    if (options.object.empty()) return FindWhatWorkersGet(python, reader);
+    if (options.object.empty()) return FindWhatWorkersGet(python, reader, starter);
     return FindObject(python, reader, options.object).value_or(PickleRoot{});
   };
   if (!options.object.empty()) {

@@ -58,7 +58,7 @@ class Finder {
   }
 
   absl::StatusOr<PickleRoot> Find(absl::string_view expression);
-  PickleRoot FindByItself(const JudgedRoots& judged);
+  PickleRoot FindByItself(pid_t starter, const JudgedRoots& judged);
   PickleRoot FindInTraceback(const PickleRoot& known) { return FindIn(LastTraceback(graph_), known); }
 
  private:
@@ -77,6 +77,10 @@ class Finder {
   // What workers get of an object, by its type. Asked of every variable, so this also asks whether to go on.
   enum class Sent { kNothing, kItself, kPartsOfLoader };
   Sent SentOf(uint64_t type);
+  // multiprocessing lets no other process start a Process than the one that made it.
+  bool IsStartedHere(uint64_t process) {
+    return starter_ == 0 || graph_.Int(graph_.Attribute(process, "_parent_pid")).value_or(starter_) == starter_;
+  }
   // Whether workers get something of the object.
   bool Take(const std::string& name, uint64_t object, PickleRoot* root);
   // What else in frames of the program and in __main__ workers get something of.
@@ -92,6 +96,7 @@ class Finder {
   ObjectGraph graph_;
   CodeReader codes_;
   const std::function<bool()> go_on_;
+  pid_t starter_ = 0;
   JudgedRoots judged_;
   bool stopped_ = false;
   absl::flat_hash_map<uint64_t, Sent> sent_;  // by type
@@ -194,7 +199,7 @@ bool Finder::Take(const std::string& name, uint64_t object, PickleRoot* root) {
       if (const uint64_t value = graph_.Attribute(object, part); value != 0) root->parts.emplace_back(part, value);
     }
   } else if ((failed_ == 0 || failed_ == object) && graph_.Attribute(object, "_popen") == graph_.interpreter().none &&
-             graph_.Attribute(object, "_target") != 0) {
+             graph_.Attribute(object, "_target") != 0 && IsStartedHere(object)) {
     root->parts = {{"", object}};  // one that was started does not keep what it was sent
     work = WorkOf(graph_, object);
   }
@@ -291,7 +296,8 @@ void Finder::NameObjects(const std::vector<RawFrame>& frames, PickleRoot* root) 
   ForEachOwn(frames, name_it);
 }
 
-PickleRoot Finder::FindByItself(const JudgedRoots& judged) {
+PickleRoot Finder::FindByItself(pid_t starter, const JudgedRoots& judged) {
+  starter_ = starter;
   judged_ = judged;
   PickleRoot root;
   const std::vector<RawFrame> frames = Frames();
@@ -375,9 +381,9 @@ absl::StatusOr<PickleRoot> FindObject(const Interpreter& interpreter, const Memo
   return Finder(interpreter, memory).Find(expression);
 }
 
-PickleRoot FindWhatWorkersGet(const Interpreter& interpreter, const MemoryReader& memory, std::function<bool()> go_on,
-                              const JudgedRoots& judged) {
-  return Finder(interpreter, memory, std::move(go_on)).FindByItself(judged);
+PickleRoot FindWhatWorkersGet(const Interpreter& interpreter, const MemoryReader& memory, pid_t starter,
+                              std::function<bool()> go_on, const JudgedRoots& judged) {
+  return Finder(interpreter, memory, std::move(go_on)).FindByItself(starter, judged);
 }
 
 PickleRoot FindWhatFailed(const Interpreter& interpreter, const MemoryReader& memory, const PickleRoot& known) {

@@ -4,6 +4,8 @@
 #ifndef COWPROF_PYTHON_ROOTS_H_
 #define COWPROF_PYTHON_ROOTS_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -50,8 +52,10 @@ struct JudgedRoots {
 absl::StatusOr<PickleRoot> FindObject(const Interpreter& interpreter, const MemoryReader& memory,
                                       absl::string_view expression);
 
-// Without parts: there is none. `go_on`: asked every 128 variables, as in PickleLimits; false ends the search.
-PickleRoot FindWhatWorkersGet(const Interpreter& interpreter, const MemoryReader& memory,
+// Without parts: there is none. `starter`: what getpid() returns in the process whose workers are meant, which may be
+// another than `memory` is of; a Process that another one starts is left out, as that which a worker has of itself. 0:
+// any will do. `go_on`: asked every 128 variables, as in PickleLimits; false ends the search.
+PickleRoot FindWhatWorkersGet(const Interpreter& interpreter, const MemoryReader& memory, pid_t starter,
                               std::function<bool()> go_on = nullptr, const JudgedRoots& judged = {});
 
 // The same from the frames of the last traceback (sys.last_exc, sys.last_traceback) alone. `known`: what was found

@@ -316,9 +316,10 @@ void Scout::Look(const ScoutRequest& request) {
   const PickleLimits limits = {.objects = kMostObjects, .time = kMostTime, .go_on = [this] { return GoOn(); }};
   // One that pickles is about to send what is found first.
   const JudgedRoots judged = request.what == kPickling ? JudgedRoots() : watched->judged;
+  const pid_t starter = proc_.PidInside(request.id.pid);
   std::vector<uint64_t> subjects;
   const auto find_root = [&](const MemoryReader& memory) {
-    PickleRoot root = FindWhatWorkersGet(python, memory, limits.go_on, judged);
+    PickleRoot root = FindWhatWorkersGet(python, memory, starter, limits.go_on, judged);
     if (!root.parts.empty()) subjects = root.subjects;
     return watched->looked_at = root;
   };

@@ -174,6 +174,12 @@ std::string ProcFs::ReadCommandLine(pid_t pid) const {
   return JoinCommandLine(ReadHead(pid, "cmdline", kMaxCommandBytes));
 }
 
+pid_t ProcFs::PidInside(pid_t pid) const {
+  const absl::StatusOr<std::string> status = ReadFile(pid, "status");
+  const std::vector<pid_t> pids = status.ok() ? ParseStatus(*status).namespace_pids : std::vector<pid_t>();
+  return pids.empty() ? 0 : pids.back();
+}
+
 std::string ProcFs::ReadExecutable(pid_t pid) const {
   char path[PATH_MAX];
   const ssize_t bytes = readlink(PathOf(pid, "exe").c_str(), path, sizeof(path));

@@ -37,6 +37,8 @@ class ProcFs {
   std::string ReadCommandLine(pid_t pid) const;  // at most kMaxCommandBytes; "" if there is none
   // Path of the program that it runs, which may end in " (deleted)". "": not known, as without the right to look.
   std::string ReadExecutable(pid_t pid) const;
+  // What getpid() returns in the process, by the last of NSpid; 0: not known, as before Linux 4.1.
+  pid_t PidInside(pid_t pid) const;
   // Number of open descriptors: st_size of /proc/PID/fd where the kernel sets it (6.2 and later), otherwise counted.
   absl::StatusOr<uint64_t> CountDescriptors(pid_t pid) const;
   std::vector<pid_t> ListPids() const;

@@ -2,7 +2,7 @@
 
 pickle_death.py HOW ERROR METHOD ROWS. HOW: process (multiprocessing.Process), loader (torch's DataLoader), loaders
 (one without a name, beside another that has not started), ddp (torch.multiprocessing.spawn), pool (a
-lambda as the function of Pool.map). METHOD: a start method; or a near miss: catches, catches-then-fails, other, helper.
+lambda as the function of Pool.map), launched (a process forked first makes the data set, and starts the worker). METHOD: a start method; or a near miss: catches, catches-then-fails, other, helper.
 """
 import collections
 import multiprocessing
@@ -13,6 +13,7 @@ import threading
 import time
 
 UNK = 0
+ROWS_LAUNCHED = 200000
 
 
 class Catalogue:
@@ -56,6 +57,11 @@ def work(*arguments):
     time.sleep(3)
 
 
+def launched(rows, method):
+    dataset = Dataset("none", ROWS_LAUNCHED)
+    run("process", dataset, method)
+
+
 def run(how, dataset, method):
     if how == "loader":
         from torch.utils.data import DataLoader
@@ -74,6 +80,10 @@ def run(how, dataset, method):
     elif how == "ddp":
         import torch.multiprocessing
         torch.multiprocessing.start_processes(work, args=(dataset,), nprocs=2, start_method=method)
+    elif how == "launched":
+        trainer = multiprocessing.get_context("fork").Process(target=launched, args=(dataset.rows[:10], method))
+        trainer.start()
+        trainer.join()
     else:
         worker = multiprocessing.get_context(method).Process(target=work, args=(dataset,))
         worker.start()

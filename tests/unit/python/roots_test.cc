@@ -67,7 +67,7 @@ TEST_CASE("pickle roots: what was judged before is not found again") {
   const TwoLoaders memory;
   JudgedRoots judged;
   for (const int i : {0, 1, 2}) {
-    const PickleRoot root = FindWhatWorkersGet(memory.interpreter(), memory, nullptr, judged);
+    const PickleRoot root = FindWhatWorkersGet(memory.interpreter(), memory, 0, nullptr, judged);
     REQUIRE(root.parts.empty() == (i == 2));
     if (i == 2) break;
     CHECK(root.expression == (i == 0 ? "__main__.val_loader" : "__main__.train_loader"));
@@ -83,7 +83,7 @@ TEST_CASE("pickle roots: whoever asked for the search is asked whether it goes o
   int asked = 0;
   const auto count = [&](bool answer) {
     asked = 0;
-    CHECK(FindWhatWorkersGet(memory.interpreter(), memory, [&, answer] {
+    CHECK(FindWhatWorkersGet(memory.interpreter(), memory, 0, [&, answer] {
             ++asked;
             return answer;
           }).parts.empty());
@@ -91,7 +91,7 @@ TEST_CASE("pickle roots: whoever asked for the search is asked whether it goes o
   };
   CHECK(count(true) == 4000 / 128);
   CHECK(count(false) == 1);
-  CHECK(FindWhatWorkersGet(memory.interpreter(), memory).parts.empty());
+  CHECK(FindWhatWorkersGet(memory.interpreter(), memory, 0).parts.empty());
 }
 
 }  // namespace cowprof
