@@ -166,13 +166,11 @@ void RememberOutside(const Sample& sample, const RunModel& model, uint64_t worke
   inputs->new_outside.Add({t, fresh_outside - started}, started);
 }
 
-// The most that /dev/shm gained since the attach: what other programs give back there meanwhile is no growth of memory
-// without a name. Bytes.
+// The most that /dev/shm gained since the attach. Bytes.
 double GainOfShm(const RunModel& model) {
   double gain = 0;
-  for (const LimitModel& limit : model.limits) gain += limit.now.kind == LimitKind::kShm ? limit.peak : 0;
-  for (const LimitSample& limit : model.info.limits) gain -= limit.kind == LimitKind::kShm ? limit.used : 0;
-  return std::max(gain, 0.0);
+  for (const LimitModel& limit : model.limits) gain += limit.now.kind == LimitKind::kShm ? limit.rise : 0;
+  return gain;
 }
 
 // What the process has copied of what it inherited, and still owns.

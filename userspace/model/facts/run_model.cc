@@ -71,6 +71,25 @@ void AppendGrowth(const Sample& sample, RunModel* model) {
   }
 }
 
+void AppendLimit(const LimitSample& limit, absl::Duration t, RunModel* model) {
+  auto known = absl::c_find_if(model->limits, [&](const LimitModel& one) { return one.now.key() == limit.key(); });
+  if (known == model->limits.end()) {
+    const auto before =
+        absl::c_find_if(model->info.limits, [&](const LimitSample& one) { return one.key() == limit.key(); });
+    known = model->limits.insert(known, LimitModel{});
+    known->lowest = before == model->info.limits.end() ? limit.used : before->used;
+  }
+  known->now = limit;
+  known->peak = std::max(known->peak, limit.used);
+  known->lowest = std::min(known->lowest, limit.used);
+  known->rise = std::max(known->rise, limit.used - known->lowest);
+  if (const double ratio = limit.ratio().value_or(0); ratio >= known->peak_ratio) {
+    known->peak_ratio = ratio;
+    known->peak_limit = limit.limit;
+    known->peak_t = t;
+  }
+}
+
 void AppendShm(const ShmSample& sample, RunModel* model) {
   for (const ShmSegment& segment : sample.segments) {
     const auto same = [&](const ShmSegment& known) {
@@ -286,18 +305,7 @@ void Append(const Sample& sample, RunModel* model) {
   AppendGrowth(sample, model);
   AppendRegions(sample, model);
   if (sample.shm) AppendShm(*sample.shm, model);
-  for (const LimitSample& limit : sample.limits) {
-    const auto same = [&](const LimitModel& known) { return known.now.key() == limit.key(); };
-    auto known = std::find_if(model->limits.begin(), model->limits.end(), same);
-    if (known == model->limits.end()) known = model->limits.insert(known, LimitModel{});
-    known->now = limit;
-    known->peak = std::max(known->peak, limit.used);
-    if (const double ratio = limit.ratio().value_or(0); ratio >= known->peak_ratio) {
-      known->peak_ratio = ratio;
-      known->peak_limit = limit.limit;
-      known->peak_t = sample.t;
-    }
-  }
+  for (const LimitSample& limit : sample.limits) AppendLimit(limit, sample.t, model);
   AppendWorkersPeak(sample.t, model->t, model);
   model->losses = sample.losses;
   model->t = sample.t;

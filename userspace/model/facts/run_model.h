@@ -182,7 +182,10 @@ struct ProcessModel {
 
 struct LimitModel {
   LimitSample now;
-  uint64_t peak = 0;
+  uint64_t peak = 0, lowest = 0;
+  // The most that it ever exceeded a value before, of the attach at first: what others give back meanwhile hides less
+  // of what the program takes than in a difference of two samples.
+  uint64_t rise = 0;
   double peak_ratio = 0;  // against the limit of that moment, which may have changed since:
   Count peak_limit;
   absl::Duration peak_t;  // when it was last as full as that

@@ -23,12 +23,8 @@ uint64_t SharedKeptBytes(const Facts& facts, bool only_workers) {
   const auto share = [&](const ProcessModel& process) {
     return process.is_worker() || !only_workers ? process.shared_kept_pages() : 0;
   };
-  const auto before =
-      absl::c_find_if(facts.model.info.limits, [](const auto& limit) { return limit.kind == LimitKind::kShm; });
-  const LimitModel* const most = LimitOf(facts.model, LimitKind::kShm);
-  const uint64_t at_start = before == facts.model.info.limits.end() ? 0 : before->used;
-  const uint64_t named = most == nullptr ? 0 : SaturatingSubtract(most->peak, at_start);
-  return SaturatingSubtract(MostTogether(facts.model, share).sum * facts.page_bytes, named);
+  const LimitModel* const shm = LimitOf(facts.model, LimitKind::kShm);
+  return SaturatingSubtract(MostTogether(facts.model, share).sum * facts.page_bytes, shm == nullptr ? 0 : shm->rise);
 }
 
 // "": it is not much.

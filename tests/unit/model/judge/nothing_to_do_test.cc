@@ -251,7 +251,7 @@ TEST_CASE("nothing to do: shared memory without a name that workers keep") {
   run.model.processes[2].started = absl::ZeroDuration();
   CHECK(absl::StartsWith(of(50, 50), well + " The workers added 100.0 MiB "));
   run.model.info.limits = {{LimitKind::kShm, "/dev/shm", uint64_t{1} << 30, 10 << 20}};
-  run.model.limits = {{.now = run.model.info.limits[0], .peak = 100 << 20}};
+  run.model.limits = {{.now = run.model.info.limits[0], .rise = 90 << 20}};
   CHECK(of(50, 50) == well);  // it is in /dev/shm
 }
 
@@ -309,12 +309,15 @@ TEST_CASE("nothing to do: not while shared memory grows") {
       return LimitSample{LimitKind::kShm, "/dev/shm", uint64_t{16} << 30, mib << 20};
     };
     run.model.info.limits = {shm(1000)};
+    const bool before = GENERATE(false, true);
     for (int t = 4; t < 44; ++t) {
-      Sample sample = {.t = absl::Seconds(t), .limits = {shm(t < 8 ? 1200 : 1200 - 25 * (t - 8))}};
+      const int used = !before ? (t < 8 ? 1200 : 1200 - 25 * (t - 8)) : t < 6 ? 800 : 200 + std::min(t - 6, 20) * 10;
+      Sample sample = {.t = absl::Seconds(t), .limits = {shm(used)}};
       for (const ProcessModel& process : run.model.processes) {
         ProcessSample row = {.index = process.index, .counts = process.counts, .causes = process.causes};
         row.proc = process.proc;
-        if (row.index == 1) row.counts.shm_pages = row.proc.shmem_pages = 200 * kMiB;  // has a name there
+        const int filled = before ? std::clamp(t - 6, 0, 20) * 10 : 200;
+        if (row.index == 1) row.counts.shm_pages = row.proc.shmem_pages = filled * kMiB;  // has a name there
         sample.processes.push_back(row);
       }
       Append(sample, &run);
