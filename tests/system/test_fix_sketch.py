@@ -39,6 +39,7 @@ ITEMS = {
     "cow-refcount.tensors": ["tensors", "equal-tensors", "0d-tensors"],
     "torch-refcount": ["tensors", "equal-tensors", "0d-tensors"],
 }
+BY_KEY = "cow-refcount.by-key"
 FASTER = ("strings", "numbers", "dicts", "tuples", "lists", "arrays", "tensors")
 # {shape: (sketch, items)}, so many that reading them copies more than 16 MiB.
 COUNTS = {
@@ -68,7 +69,7 @@ def named(container):
 
 def test_every_sketch_is_tested():
     names = {path.stem for path in FOLDER.iterdir()}
-    assert names == {*ITEMS, *SETTINGS, *HANDLES}
+    assert names == {*ITEMS, *SETTINGS, *HANDLES, BY_KEY}
     assert {name for name in names if parts(name)[2]} == {*map(named, FASTER), "torch-refcount"}
 
 
@@ -157,6 +158,106 @@ def test_a_sketch_removes_four_of_five_copies(shape, tmp_path):
         print(f"copies of {shape}: {copies} before, {copies_then} {name}, {1 - copies_then / copies:.1%} fewer")
         assert read_then == read
         assert copies_then <= 0.2 * copies
+
+
+LOOKUPS = """
+import decimal
+for source in ({f"key {i}": [i, str(i)] for i in range(1000)}, {3 * i - 900: str(i) for i in range(1000)}, {"": None}):
+    items = PackedDict(source)
+    assert len(items) == len(source)
+    asked = [*source, "", "k", "key 1000", "key 1" + " " * 99, "\\0", "key 1\\0", 4, "4", 2 ** 70, -2 ** 70, 0.0, 1.5, None, numpy.int64(0),
+             decimal.Decimal(3)]
+    for key in asked:
+        assert (key in items) == (key in source), key
+        assert items.get(key, "none") == source.get(key, "none"), key
+        try:
+            value = items[key]
+        except KeyError:
+            assert key not in source
+        else:
+            assert value == source[key]
+for refused in ({1: 1, "1": 1}, {(1, 2): 3}, {"x" * 51: 1}, {"x\\0": 1}, {1.5: 1}, {True: 1}, {}):
+    try:
+        PackedDict(refused)
+    except (TypeError, ValueError):
+        continue
+    assert False, refused
+"""
+READS_BY_KEY = """
+import os
+def load():
+    return {f"key {i}": [i, f"value {i}"] for i in range(200_000)}
+CODE
+pid = os.fork()
+if pid == 0:
+    assert sum(items[f"key {i}"][0] for i in range(200_000)) == 199_999 * 100_000
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+"""
+
+
+def test_a_packed_dict_is_read_like_the_dict(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("def load():\n    return {'a': 1}\n" + parts(BY_KEY)[1] + LOOKUPS)
+    result = subprocess.run([harness.PYTHON, script], capture_output=True, text=True, timeout=harness.DEADLINE)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_packed_dict_removes_nine_of_ten_copies(tmp_path):
+    copies = []
+    for code in parts(BY_KEY)[:2]:
+        script, path = tmp_path / "script.py", tmp_path / "recording.json"
+        script.write_text(READS_BY_KEY.replace("CODE", code))
+        harness.run_cowprof("--quiet", "--output", path, "--", harness.PYTHON, script)
+        [worker] = harness.report_of(path)["workers"]
+        copies.append(worker["copies"])
+    print("copies of a dict:", *copies)
+    assert copies[0] > 5000 and copies[1] < 0.1 * copies[0]
+
+
+LOADERS = {
+    "by key": ("{f'word {i}': [i, f'value {i}'] for i in range(150_000)}", "self.items[f'word {i}'][0]"),
+    "shared": ("[Item(i, self.groups[i % 50]) for i in range(300_000)]", "len(self.items[i].name) + self.items[i].number"),
+}
+LOADER = """
+import time
+from torch.utils.data import DataLoader
+class Group:
+    def __init__(self, n):
+        self.names = [f"name {n} {i}" for i in range(100)]
+class Item:
+    __slots__ = ("number", "group", "name")
+    def __init__(self, number, group):
+        self.number, self.group, self.name = number, group, f"item {number}"
+class Data:
+    def __init__(self):
+        self.groups = [Group(n) for n in range(50)]
+        self.items = ITEMS
+    def __len__(self):
+        return len(self.items)
+    def __getitem__(self, i):
+        return READ
+loader = DataLoader(Data(), batch_size=1000, num_workers=2)
+for _ in loader:
+    time.sleep(0.02)
+"""
+
+
+@pytest.mark.parametrize("how", LOADERS)
+def test_what_is_proposed_fits_how_items_are_held(how, tmp_path):
+    script, path = tmp_path / "script.py", tmp_path / "recording.json"
+    items, read = LOADERS[how]
+    script.write_text(LOADER.replace("ITEMS", items).replace("READ", read))
+    harness.run_cowprof("--quiet", "--output", path, "--", harness.PYTHON, script)
+    report = harness.report_of(path)
+    found = {diagnosis["id"]: diagnosis for diagnosis in report["diagnoses"]}["cow-refcount"]
+    [buffer] = [remedy for remedy in report["remedies"] if remedy["id"] == "serialise"]
+    if how == "by key":
+        assert found["sketch"] == (FOLDER / f"{BY_KEY}.py").read_text().strip()
+        assert buffer["obstacle"] is None
+    else:
+        assert found["sketch"] is None and found["advice"][0].endswith(f"Don't pickle them into one buffer: {buffer['obstacle']}.")
+        assert buffer["obstacle"].startswith("items share objects, and pickled one by one all 300,000 of loader.dataset.items would take about")
 
 
 def test_the_text_report_shows_the_sketch_below_the_advice(tmp_path):

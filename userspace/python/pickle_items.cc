@@ -69,6 +69,7 @@ std::optional<std::pair<PickleItems, double>> PickleWalk::SampleItems(const Cont
     visited = objects;
   }
   items.classes += by_name_;
+  items.bytes = bytes;
   const bool others = std::any_of(failures.begin(), failures.end(), [](const Found& found) {
     return found.reason != PickleReason::kMainWithoutFile;  // which stands in the way of another start method only
   });

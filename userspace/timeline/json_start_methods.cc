@@ -37,8 +37,8 @@ Json EncodeItems(const PickleItems& items) {
   for (const MixField& field : kMixFields) {
     if (const uint64_t count = items.mix.*field.count; count > 0) kinds[field.name] = count;
   }
-  return {{"path", items.path},       {"type", items.type},       {"count", items.count},
-          {"sampled", items.sampled}, {"classes", items.classes}, {"kinds", std::move(kinds)}};
+  return {{"path", items.path},       {"type", items.type},   {"count", items.count},     {"sampled", items.sampled},
+          {"classes", items.classes}, {"bytes", items.bytes}, {"kinds", std::move(kinds)}};
 }
 
 std::optional<PickleItems> DecodeItems(const Json& look) {
@@ -48,7 +48,8 @@ std::optional<PickleItems> DecodeItems(const Json& look) {
                        .type = TextOf(*found, "type"),
                        .count = NumberOf<uint64_t>(*found, "count"),
                        .sampled = NumberOf<uint64_t>(*found, "sampled"),
-                       .classes = NumberOf<uint64_t>(*found, "classes")};
+                       .classes = NumberOf<uint64_t>(*found, "classes"),
+                       .bytes = NumberOf<uint64_t>(*found, "bytes")};
   if (const auto kinds = found->find("kinds"); kinds != found->end() && kinds->is_object()) {
     for (const MixField& field : kMixFields) items.mix.*field.count = NumberOf<uint64_t>(*kinds, field.name);
   }

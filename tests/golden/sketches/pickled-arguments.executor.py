@@ -7,8 +7,8 @@ import numpy, pickle
 
 class Packed:
     def __init__(self, items):
-        if isinstance(items, dict):
-            raise TypeError("Packed counts from 0: pack list(items.values())")
+        if isinstance(items, (dict, set, frozenset)):
+            raise TypeError("Packed counts from 0: pack list(items.values()), sort the keys")
         buffer, ends = bytearray(), [0]
         for item in items:
             buffer += pickle.dumps(item)

@@ -32,6 +32,7 @@ struct PickleItems {
   uint64_t sampled = 0;    // items that were read
   PickleMix mix;           // of these together
   uint64_t classes = 0;    // that they look up by name
+  uint64_t bytes = 0;      // that pickle writes for these, each by itself; 0: not known
   bool operator==(const PickleItems&) const = default;
 };
 

@@ -11,6 +11,7 @@
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/native_code.h"
 #include "model/judge/other_allocator.h"
+#include "model/judge/packing.h"
 #include "model/judge/unexplained.h"
 #include "model/saturating.h"
 
@@ -157,10 +158,7 @@ Diagnosis CowRefcount(const Facts& facts) {
   if (!facts.Matters({Cause::kRefcount})) return {};
   Diagnosis diagnosis = FromCauses(facts, {Cause::kRefcount}, "cow-refcount", "Reading Python objects");
   diagnosis.advice = {
-      absl::StrCat(
-          "Keep what all ", facts.Copiers(),
-          " read in a few large buffers instead of many objects: numpy arrays (not dtype=object), Arrow tables, "
-          "tensors, or all items pickled into one buffer."),
+      AdviceOnItems(facts),
       "Map such buffers from a file (numpy.memmap, Arrow), and all processes on the host that map it share one copy.",
       "gc.freeze() does not help here, and neither do the immortal objects of Python 3.12: ordinary str, int and dict "
       "objects still count references."};
@@ -388,8 +386,8 @@ Diagnosis AllocatorReuse(const Facts& facts) {
       "these pages lay in free chunks of glibc's malloc at the fork: nobody writes inherited data, and without copies the "
       "workers would hold as much new memory");
   diagnosis.advice = {
-      "Nothing has to be done: it is the workers' own memory, whatever page it lies on. To shrink it, let them allocate "
-      "less.",
+      "It is the workers' own memory, whatever page it lies on. To shrink it, let them allocate less: what each would "
+      "build alike (an index, a parsed file, a model), build once before the fork.",
       absl::StrCat("malloc_trim(0) ", facts.BeforeTheFork("right before the fork"), " returns to the kernel what ",
                    facts.Owner(), " has freed, and the workers get new pages instead of copies. That saves ",
                    facts.Owner(), "'s freed memory and the time of copying, but no memory of the workers.")};

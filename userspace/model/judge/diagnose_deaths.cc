@@ -8,6 +8,7 @@
 #include "model/facts/bad_end.h"
 #include "model/facts/shm.h"
 #include "model/format.h"
+#include "model/judge/alert.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/post_mortem.h"
 #include "model/saturating.h"
@@ -15,8 +16,9 @@
 namespace cowprof {
 namespace {
 
-constexpr size_t kMostTold = 3;                   // of processes that died of the same cause
-constexpr double kSeen = 0.99, kConcluded = 0.8;  // by a probe; from counts that rose at the same time
+constexpr size_t kMostTold = 3;                              // of processes that died of the same cause
+constexpr absl::Duration kShortlyBefore = absl::Minutes(1);  // a kill
+constexpr double kSeen = 0.99, kConcluded = 0.8;             // by a probe; from counts that rose at the same time
 
 // The kernel's OOM killer, or a daemon, for the same cause "oom-host".
 enum class By { kKernel, kDaemon };
@@ -138,6 +140,16 @@ std::string AdviceOnCopies(const ProcessModel& process, const Facts& facts) {
   return absl::StrCat(copies, ".", CopiesAreTold(facts) ? " The findings on copies say why." : "");
 }
 
+// What the last alert on that limit before a kill said grew: nothing that was recorded. Null: not so, or long before.
+const Alert* OthersGrewBefore(const OomKill& kill, const Facts& facts) {
+  const Alert* last = nullptr;
+  for (const Alert& alert : facts.findings.alerts) {
+    const bool of_it = alert.rule != AlertRule::kHang && alert.limit_key() == kill.limit.key();
+    if (of_it && !alert.over && alert.t <= kill.t && kill.t - alert.t <= kShortlyBefore) last = &alert;
+  }
+  return last != nullptr && last->index < 0 && last->cause.empty() ? last : nullptr;
+}
+
 // What helps depends on what the memory was: shared memory, inherited pages and why they were copied, pages of files,
 // or other new memory of the top contributor.
 std::vector<std::string> AdviceAgainst(const OomKill& kill, const Facts& facts) {
@@ -165,6 +177,9 @@ std::vector<std::string> AdviceAgainst(const OomKill& kill, const Facts& facts) 
           "The recorded processes explain less than half of what was in use: find what else counts against this "
           "limit."};
     }
+  }
+  if (OthersGrewBefore(kill, facts) != nullptr) {
+    advice.push_back("What grew last was outside the recorded processes: find what else counts against this limit.");
   }
   const ProcessModel* const found = model.Find(kill.top_contributor);
   if (found == nullptr) return advice;
@@ -216,6 +231,10 @@ Diagnosis OomCgroup(const Facts& facts) {
   diagnosis.summary =
       absl::StrCat("The kernel's OOM killer killed ", Dead(diagnosis, facts), ": ", LimitsHit(diagnosis, facts), ".");
   diagnosis.advice = AdviceAgainst(kill, facts);
+  if (const Alert* alert = OthersGrewBefore(kill, facts)) {
+    diagnosis.evidence.push_back(absl::StrCat("at ", HumanDuration(alert->t), ", with ", HumanBytes(alert->used),
+                                              " in use, what grew was outside the recorded processes"));
+  }
   diagnosis.advice.push_back(
       absl::StrContains(kill.limit.name, "slurm")
           ? "Or raise the limit: --mem or --mem-per-cpu of the Slurm job."

@@ -14,6 +14,7 @@
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
 #include "model/judge/fix_sketch.h"
+#include "model/judge/packing.h"
 #include "model/judge/unexplained.h"
 
 namespace cowprof {
@@ -152,11 +153,14 @@ std::vector<Diagnosis> Diagnose(const Run& run, const Findings& findings) {
     const bool helps = elsewhere                          ? false
                        : freezes                          ? !HasOlderPython(facts.model, 7)
                        : diagnosis.id == "cow-data"       ? OpensHandle(container) || ProgramWrites(facts)
+                       : diagnosis.id == "cow-refcount"   ? WhyNotPacked(facts).empty()
                        : diagnosis.id == "torch-refcount" ? ReadsTensors(facts)
                        // The sketch sends tasks to a pool; it saves nothing of what a process is there to keep.
                        : diagnosis.id == "pickled-arguments" ? diagnosis.saves.has_value()
                                                              : true;
-    if (helps) diagnosis.sketch = FixSketch(diagnosis.id, container, facts.framework, WorkersInherit(facts));
+    if (helps)
+      diagnosis.sketch =
+          FixSketch(diagnosis.id, container, facts.framework, WorkersInherit(facts), AreReadByKey(facts));
   }
   if (!found.empty()) TellTogether(&found);
   // Copies that are a small part of what the workers hold come second.

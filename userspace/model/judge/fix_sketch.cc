@@ -36,6 +36,11 @@ std::string OfItems(Container container) {
   return text;
 }
 
+std::string OfDict() {
+  return absl::StrCat("# before: a dict of Python objects; looking a key up writes reference counts\nitems = load()\n",
+                      Text(kPacked), Text(kPackedDict));
+}
+
 std::string OfHandle(Container container) {
   const std::string text(Text(kHandle));
   return container == Container::kHdf5 ? text : absl::StrReplaceAll(text, kLmdbInstead);
@@ -69,9 +74,16 @@ std::string OfFork(const BeforeFork& fix, Framework framework) {
   return "";
 }
 
-std::string SketchOf(absl::string_view diagnosis, Container container, Framework framework, bool inherits) {
+// Of these the items stand in one column, table or tensor, whatever names them.
+bool IsWhole(Container container) {
+  return container == Container::kObjectArray || container == Container::kDataFrame || container == Container::kTensors;
+}
+
+std::string SketchOf(absl::string_view diagnosis, Container container, Framework framework, bool inherits,
+                     bool by_key) {
   if (OpensHandle(container) && (diagnosis == "cow-refcount" || diagnosis == "cow-data")) return OfHandle(container);
   if (diagnosis == "torch-refcount") return OfTensors();
+  if (diagnosis == "cow-refcount" && by_key && !IsWhole(container)) return OfDict();
   if (diagnosis == "cow-refcount") return container == Container::kTensors ? OfTensors() : OfItems(container);
   if (diagnosis == "pickled-arguments") return OfArguments(framework, inherits);
   if (diagnosis == "private-by-spawn")
@@ -138,10 +150,11 @@ Container ContainerOf(const BlameTables& workers, const PickleLook* look) {
   return container;
 }
 
-std::string FixSketch(absl::string_view diagnosis, Container container, Framework framework, bool inherits) {
+std::string FixSketch(absl::string_view diagnosis, Container container, Framework framework, bool inherits,
+                      bool by_key) {
   if (framework == Framework::kNative) return "";
   if (diagnosis == "shm-near-full") diagnosis = "shm-full";
-  return std::string(absl::StripSuffix(SketchOf(diagnosis, container, framework, inherits), "\n"));
+  return std::string(absl::StripSuffix(SketchOf(diagnosis, container, framework, inherits, by_key), "\n"));
 }
 
 }  // namespace cowprof

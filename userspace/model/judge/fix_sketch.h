@@ -45,9 +45,10 @@ Container ContainerOf(const BlameTables& workers, const PickleLook* look = nullp
 // Several lines, without a trailing newline; "" if no short fix is known for this framework, and always of a program
 // without Python. A part that begins with "# before", one with "# after", and for some one with "# faster", which works
 // for fewer items. The container matters to cow-refcount, and a handle (kHdf5, kLmdb) to cow-data; to pickled-arguments
-// it matters whether workers inherit the program's globals.
+// it matters whether workers inherit the program's globals. `by_key`: the items are the values of a dict, which
+// matters to cow-refcount.
 std::string FixSketch(absl::string_view diagnosis, Container container, Framework framework = Framework::kDataLoader,
-                      bool inherits = true);
+                      bool inherits = true, bool by_key = false);
 
 }  // namespace cowprof
 

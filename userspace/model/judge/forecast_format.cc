@@ -10,6 +10,8 @@
 namespace cowprof {
 namespace {
 
+constexpr double kSameRate = 0.25;  // of the growth and of the limit: one figure is enough
+
 // Rounds down, to two digits or more: "40 s", "1.5 min", "12 min", "3.2 h". Who plans by it must not be late.
 std::string About(double seconds) {
   const auto in = [](double value, const char* unit) {
@@ -26,9 +28,11 @@ std::string LimitPart(const Forecast& forecast) {
   if (forecast.nearest_limit < 0) return "";
   const LimitForecast* limit = &forecast.limits[forecast.nearest_limit];
   const std::string what = FormatLimit(limit->now), bound = Figure(limit->now, *limit->now.limit);
-  // Its rate would stand beside that of the growth, and differ by what others take.
+  // Beside that of the growth its rate is told only if what others take makes it another.
   const bool told = forecast.shape == Shape::kUnbounded;
-  if (limit->eta) return absl::StrCat("; ", FormatLimitEta(*limit, /*with_bound=*/true, /*with_rate=*/!told));
+  const double workers = forecast.unbounded_bytes_per_second;
+  const bool same_rate = told && std::abs(limit->per_second - workers) <= kSameRate * workers;
+  if (limit->eta) return absl::StrCat("; ", FormatLimitEta(*limit, /*with_bound=*/true, /*with_rate=*/!same_rate));
   if (!forecast.shape) return "";
   // How far it will come is not known then.
   if (told && !forecast.ended)

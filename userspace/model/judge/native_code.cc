@@ -75,6 +75,13 @@ constexpr Runtime kRuntimes[] = {
          {{{"PyPy marks each object that a major collection visits, in its header: call gc.collect() in the parent "
             "right before the fork, and gc.disable() in workers that create few cycles or end soon. PyPy then runs "
             "no major collection there, and frees only what dies young."}}}},
+    // https://www.sqlite.org/howtocorrupt.html, "Carrying an open database connection across a fork".
+    {.name = "SQLite",
+     .modules = {"libsqlite3.so*", "_sqlite3.*"},
+     .advice =
+         {{{"SQLite writes to the pages of a database in memory as it reads them. Let each worker open a database in a "
+            "file for itself, whose pages all share in the page cache: a connection must not be carried across a fork, "
+            "nor is one in memory made for it."}}}},
     {.name = "Ruby",
      .modules = {"ruby", "ruby2*", "ruby3*", "libruby*"},
      .advice =

@@ -14,6 +14,7 @@
 #include "model/facts/roles.h"
 #include "model/format.h"
 #include "model/judge/diagnosis_facts.h"
+#include "model/judge/packing.h"
 #include "model/judge/start_methods.h"
 #include "model/saturating.h"
 
@@ -73,18 +74,26 @@ std::string KindsText(const PickleItems& items) {
 }
 
 void AddUnpickling(const Facts& facts, Remedy* remedy) {
-  const SeenStartMethods* const seen = facts.start_methods();
-  if (!seen || !seen->look.items) return;
-  const PickleItems& items = *seen->look.items;
-  const std::optional<SecondsRange> time = ItemTimeOf(items, seen->look.python);
-  if (!time || !time->high) return;
-  remedy->cost_seconds_per_item = Estimate{.low = time->low, .best = time->best, .high = *time->high};
-  remedy->cost =
-      absl::StrCat("Each access unpickles its item: ", MicrosecondsText(*remedy->cost_seconds_per_item),
-                   " for one of the ", HumanCount(items.count), " of ", Printable(items.path),
-                   ". This is based on what ", HumanCount(items.sampled), " of them hold on average (",
-                   KindsText(items), ") and on rates for such versions of Python, measured on another host; ",
-                   "`cowprof pickle PID` measures unpickling on this one.");
+  const PickleItems* const items = ItemsOf(facts);
+  if (items == nullptr) return;
+  remedy->obstacle = WhyNotPacked(facts);
+  const std::optional<SecondsRange> time = ItemTimeOf(*items, facts.start_methods()->look.python);
+  if (time && time->high) {
+    remedy->cost_seconds_per_item = Estimate{.low = time->low, .best = time->best, .high = *time->high};
+    remedy->cost = absl::StrCat(
+        "Each access unpickles its item: ", MicrosecondsText(*remedy->cost_seconds_per_item), " for one of the ",
+        HumanCount(items->count), " of ", Printable(items->path), ". This is based on what ",
+        HumanCount(items->sampled), " of them hold on average (", KindsText(*items),
+        ") and on rates for such versions of Python, measured on another host; `cowprof pickle PID` measures "
+        "unpickling on this one.");
+  }
+  if (const uint64_t packed = PackedBytes(facts); packed > 0)
+    absl::StrAppend(&remedy->cost, " The buffer takes about ", HumanBytes(packed), ".");
+  // A tensor's memory is not counted: torch's pickler shares it, pickle.dumps() writes it.
+  if (items->mix.tensors > 0) {
+    absl::StrAppend(&remedy->cost,
+                    " A tensor that is a view is pickled with all that it is a view of: pickle its clone().");
+  }
 }
 
 void AddBuffers(const Facts& facts, Remedies* out) {
@@ -190,8 +199,9 @@ void AddFewerWorkers(const Facts& facts, Remedies* out) {
   // How many processes a native server forks, such as redis, is often not a setting.
   if (workers < 2 || peak.bytes < kWorthSaying || facts.native()) return;
   // What each of them had at its own peak, brought to what they had together.
-  double least = HUGE_VAL, most = 0, sum = 0;
+  double least = HUGE_VAL, most = 0, sum = 0, least_fresh = HUGE_VAL;
   for (const auto& [index, fresh] : peak.fresh_bytes) {
+    least_fresh = std::min<double>(least_fresh, fresh);
     const ProcessModel* process = facts.model.Find(index);
     // How many ranks there are is not a setting of memory.
     if (process == nullptr || !process->peak_private_bytes || process->role == Role::kRank) return;
@@ -202,13 +212,15 @@ void AddFewerWorkers(const Facts& facts, Remedies* out) {
   }
   if (sum <= 0) return;
   const double scale = peak.bytes / sum;
+  // What one has read, the others would read instead where all share an epoch, a queue or a map(), and would copy it.
+  const double low = std::min(least_fresh, least * scale), high = most * scale;
   out->push_back(
       {.id = "fewer-workers",
        .action = absl::StrCat("One worker fewer (", workers - 1, " instead of ", workers, ")"),
-       .saves = Estimate{.low = least * scale, .best = static_cast<double>(peak.bytes) / workers, .high = most * scale},
+       .saves = Estimate{.low = low, .best = (low + high) / 2, .high = high},
        .cost = absl::StrCat(facts.dataloader() ? "Loading" : "Work",
                             " takes correspondingly longer if the program waits for it."),
-       .rests_on = "what the workers had each at their peak; if what one leaves is copied by the others, less"});
+       .rests_on = "what the workers had each at their peak; least where the others copy what one leaves to them"});
 }
 
 void AddPersistent(const Facts& facts, Remedies* out) {

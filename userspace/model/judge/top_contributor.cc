@@ -13,6 +13,10 @@ constexpr double kLeastShare = 0.25;
 // Each fork costs the target one copy of what it works on, which does not go on growing.
 constexpr double kWeightOfTarget = 0.5;
 
+Count AnonymousPages(const ProcessModel& process) {
+  return process.proc.anon_pages ? Count(process.anonymous_pages()) : std::nullopt;
+}
+
 double Gained(const Count& then, const Count& now) { return then && now ? SaturatingSubtract(*now, *then) : 0; }
 
 // A process that is not in `then` held nothing of its own if it was forked since; otherwise what it held is unknown.
@@ -21,7 +25,7 @@ Held HeldThen(const ProcessModel& process, const std::vector<Held>& then) {
                                       [](const Held& held, int index) { return held.index < index; });
   if (found != then.end() && found->index == process.index) return *found;
   const Count nothing = process.origin == Origin::kForked ? Count(0) : std::nullopt;
-  return {.private_bytes = nothing, .shm_pages = nothing};
+  return {.private_bytes = nothing, .shm_pages = nothing, .anon_pages = process.first_anon_pages ? Count(process.first_anonymous_pages()) : std::nullopt};
 }
 
 std::string LargestCause(const CauseCounts& then, const CauseCounts& now) {
@@ -71,7 +75,7 @@ HeldByAll HeldBy(const RunModel& model) {
   HeldByAll held = {.shm_bytes = ShmBytes(model), .segments = SegmentsOf(model)};
   held.processes.reserve(model.processes.size());
   for (const ProcessModel& process : model.processes) {
-    held.processes.push_back({process.index, process.private_bytes, process.counts.shm_pages,
+    held.processes.push_back({process.index, process.private_bytes, process.counts.shm_pages, AnonymousPages(process),
                               process.inherited_copies(), process.copies_of_files,
                               process.causes.value_or(CauseCounts{})});
   }
@@ -97,7 +101,10 @@ TopContributor TopContributorOf(LimitKind kind, double gained, const Before& bef
     const Held then = HeldThen(process, before.held.processes);
     const double copied =
         shm_only ? 0 : SaturatingSubtract(process.inherited_copies(), then.inherited_copies) * page_bytes;
-    const double fresh = shm_only ? 0 : std::max(Gained(then.private_bytes, process.private_bytes) - copied, 0.0);
+    double fresh = shm_only ? 0 : std::max(Gained(then.private_bytes, process.private_bytes) - copied, 0.0);
+    // What was new long ago may be in private_bytes only now.
+    if (const Count pages = AnonymousPages(process); pages && then.anon_pages)
+      fresh = std::min(fresh, Gained(then.anon_pages, pages) * page_bytes);
     const double of_files = SaturatingSubtract(process.copies_of_files, then.copies_of_files) * page_bytes;
     const double shared = Gained(then.shm_pages, process.counts.shm_pages) * page_bytes;
     if (process.ended) {

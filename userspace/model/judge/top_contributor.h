@@ -17,6 +17,7 @@ namespace cowprof {
 struct Held {
   int index = 0;
   Count private_bytes, shm_pages;
+  Count anon_pages;  // in RAM and in swap, with those that it shares; read more often than private_bytes
   uint64_t inherited_copies = 0, copies_of_files = 0;
   CauseCounts causes = {};
 };

@@ -37,7 +37,9 @@ static_assert(std::size(kContainerNames) == kContainers && std::size(kFrameworkN
 // Each text of each diagnosis once, under the name of the first container and framework that it is for; ".mapped": of
 // workers that inherit nothing.
 std::map<std::string, std::string> Texts() {
-  std::map<std::string, std::string> texts;
+  std::map<std::string, std::string> texts = {
+      {"cow-refcount.by-key.py",
+       FixSketch("cow-refcount", Container::kAny, Framework::kDataLoader, /*inherits=*/true, /*by_key=*/true)}};
   for (const char* diagnosis : kDiagnoses) {
     std::set<std::string> seen = {""};
     for (const bool inherits : {true, false}) {

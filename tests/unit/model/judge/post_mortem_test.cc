@@ -444,6 +444,33 @@ TEST_CASE("post-mortem: what met the limit was shared memory, or nobody knows wh
   for (const std::string& line : advice(100)) CHECK_FALSE(absl::StrContains(line, "growth"));
 }
 
+TEST_CASE("post-mortem: what grew last was outside, as the alert said") {
+  const LimitSample limit = Cgroup(1024 * kMiB);
+  const auto first = [&](int index, const char* cause, absl::Duration before, bool over) {
+    Story story(1);
+    story.Add({}, {{0, 0, 1000}, {0, 0, 1000}});
+    story.Add({Victim(1, limit), Exited(1, SIGKILL)}, {{0, 0, 1000}, {0, 600 * kPagesOfMiB, 0}});
+    Alert alert = {.t = story.run.model.t - before, .kind = limit.kind, .name = limit.name, .used = 900 * kMiB};
+    alert.index = 1;  // an earlier one
+    story.run.alerts.push_back(alert);
+    alert.index = index;
+    alert.cause = cause;
+    alert.over = over;
+    story.run.alerts.push_back(alert);
+    return First(story);
+  };
+  const char* const outside =
+      "What grew last was outside the recorded processes: find what else counts against this limit.";
+  const Diagnosis found = first(-1, "", absl::Milliseconds(500), false);
+  REQUIRE(found.id == "oom-cgroup");
+  CHECK(found.advice[0] == outside);
+  CHECK(absl::StrContains(found.evidence.back(), "with 900.0 MiB in use, what grew was outside"));
+  CHECK(first(-1, "", absl::Minutes(2), false).advice[0] != outside);
+  CHECK(first(-1, "", absl::Milliseconds(500), true).advice[0] != outside);
+  CHECK(first(-1, "shm", absl::Milliseconds(500), false).advice[0] != outside);
+  CHECK(first(1, "new-memory", absl::Milliseconds(500), false).advice[0] != outside);
+}
+
 TEST_CASE("post-mortem: the host runs out of memory") {
   Story story(1);
   story.Add({}, {{0, 0, 1000}, {0, 0, 1000}});

@@ -48,6 +48,24 @@ TEST_CASE("copied pages of files are new to the process, and keep their cause") 
   CHECK(top_contributor.copied_bytes == 50 * kMb);
 }
 
+TEST_CASE("what was new long ago, and is in the private memory only now, is no gain") {
+  RunModel model;
+  model.processes = {Worker(1, 20)};
+  model.processes[0].first_anon_pages = 1 * kPagesOfMb;
+  model.processes[0].proc.anon_pages = 21 * kPagesOfMb;
+  HeldByAll before = HeldBy(model);
+  before.processes[0].private_bytes = 0;
+  const auto found = [&] { return TopContributorOf(LimitKind::kCgroupV1, 40 * kMb, {before, kLastTick}, model); };
+  CHECK(found().index == -1);
+  CHECK(found().gained_bytes == 0);
+  model.processes[0].private_bytes = 55 * kMb;
+  model.processes[0].proc.anon_pages = 56 * kPagesOfMb;
+  CHECK(found().index == 1);
+  CHECK(found().gained_bytes == 35 * kMb);
+  before.processes.clear();  // it was forked since
+  CHECK(found().gained_bytes == 55 * kMb);
+}
+
 TEST_CASE("what a limit gained mostly from elsewhere has no grower") {
   const TopContributor top_contributor = TopContributorAmong({Worker(1, 30, 20)}, 200);
   CHECK(top_contributor.index == -1);
