@@ -7,9 +7,11 @@
 #include <map>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "model/format.h"
 #include "model/judge/alert_format.h"
+#include "model/judge/diagnosis_facts.h"
 #include "model/judge/forecast.h"
 #include "model/judge/hang_format.h"
 #include "model/saturating.h"
@@ -36,6 +38,8 @@ constexpr absl::Duration kLeastHold = absl::Milliseconds(50), kRatioHold = absl:
 constexpr absl::Duration kLookGap = absl::Milliseconds(100), kLongestLookGap = absl::Seconds(2),
                          kLeastLookGap = absl::Milliseconds(20), kFirstAskGap = absl::Milliseconds(200),
                          kLongestAskGap = absl::Seconds(5);
+
+constexpr absl::Duration kRecent = absl::Seconds(10);  // up to twice that: what grows now, of a longer climb
 
 // What a program may fill in a second at most, so that a look in time needs no trend: bytes of two processes that do
 // nothing else, files, mappings, descriptors.
@@ -257,6 +261,18 @@ AlertWatch::TimeLeftOf AlertWatch::TimeLeft(const Watched& watched, const TopCon
   return {found->outlook == Outlook::kSafe ? std::nullopt : found->eta};
 }
 
+TopContributor AlertWatch::NowInsteadOf(const TopContributor& of_climb, const Watched& watched,
+                                        const RunModel& model) const {
+  const LimitSample& limit = watched.now;
+  if (!IsMemory(limit.kind) || earlier_.held == nullptr || watched.ramp.began() >= earlier_.t) return of_climb;
+  const auto then = absl::c_find_if(earlier_.limits, [&](const auto& one) { return one.key() == limit.key(); });
+  if (then == earlier_.limits.end()) return of_climb;
+  const double gained = SaturatingSubtract(limit.used, then->used);
+  const double part = absl::FDivDuration(t_ - earlier_.t, t_ - watched.ramp.began());
+  if (gained < kMostOfIt * part * watched.ramp.gained()) return of_climb;  // it hardly goes on
+  return TopContributorOf(limit.kind, gained, {*earlier_.held, last_tick_}, model);
+}
+
 std::vector<Alert> AlertWatch::Judge(const Sample& sample, const RunModel& model, const Forecast& forecast) {
   t_ = sample.t;
   std::vector<Alert> alerts;
@@ -281,6 +297,8 @@ std::vector<Alert> AlertWatch::Judge(const Sample& sample, const RunModel& model
   if (!alerts.empty()) ask_gap_ = kFirstAskGap;
   last_held_ = std::make_shared<const HeldByAll>(HeldBy(model));
   last_tick_ = t_;
+  if (recent_.held == nullptr || t_ - recent_.t >= kRecent)
+    earlier_ = std::exchange(recent_, {t_, last_held_, sample.limits});
   return alerts;
 }
 
@@ -355,11 +373,11 @@ void AlertWatch::JudgeLimit(bool unread, const RunModel& model, const Forecast& 
   if (eta && !leaving && !IsStartUp(*watched, top_contributor, model) && left.eta && !left.most_copies &&
       *left.eta <= *settings_.of(limit.kind).eta) {
     watched->eta.raised = true;
-    say(AlertRule::kEta, left, top_contributor, /*over=*/false);
+    say(AlertRule::kEta, left, NowInsteadOf(top_contributor, *watched, model), /*over=*/false);
   }
   if (ratio) {
     watched->ratio.raised = true;
-    say(AlertRule::kRatio, left, top_contributor, /*over=*/false);
+    say(AlertRule::kRatio, left, NowInsteadOf(top_contributor, *watched, model), /*over=*/false);
   }
 }
 

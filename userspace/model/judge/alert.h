@@ -96,6 +96,13 @@ class AlertWatch {
     std::shared_ptr<const HeldByAll> then;  // what every process held before the climb
   };
 
+  // What every process held, and what was used, some time ago.
+  struct Earlier {
+    absl::Duration t;
+    std::shared_ptr<const HeldByAll> held;  // null: nothing yet
+    std::vector<LimitSample> limits;
+  };
+
   struct TimeLeftOf {
     std::optional<absl::Duration> eta;  // absent: the limit is not expected to be met
     // If the limit is met by copying alone and nothing tells how far that goes: the most that can still be copied.
@@ -107,6 +114,8 @@ class AlertWatch {
   bool EtaHeld(const Watched& watched, absl::Duration t) const;
   bool IsDue(const Watched& watched, absl::Duration t) const;
   bool IsStartUp(const Watched& watched, const TopContributor& top_contributor, const RunModel& model) const;
+  // Of a long climb: whoever began it may have stopped long ago.
+  TopContributor NowInsteadOf(const TopContributor& of_climb, const Watched& watched, const RunModel& model) const;
   TimeLeftOf TimeLeft(const Watched& watched, const TopContributor& top_contributor, const RunModel& model,
                       const Forecast& forecast) const;
   void JudgeHangs(const Sample& sample, const RunModel& model, std::vector<Alert>* alerts);
@@ -117,6 +126,7 @@ class AlertWatch {
   AlertSettings settings_;
   std::vector<Watched> watched_;
   std::shared_ptr<const HeldByAll> last_held_;  // at the last tick
+  Earlier earlier_, recent_;                    // kRecent apart, or more
   absl::Duration t_, last_tick_, next_ask_, ask_gap_;
   StartUp start_up_;
   std::map<int, std::string> hung_;  // by index, as it was named: an alert stands

@@ -30,6 +30,7 @@ struct Scenario {
   double still_shared = 0;                                            // that it could copy besides
   double worker_from = 0;                                             // < 0: there is none
   double worker_until = 1e9;                                          // then it has ended
+  double worker_stops = 1e9;                                          // then others take what is used more
   std::function<double(double)> leaked = [](double) { return 0.0; };  // of what is used, by the target
   double pool = 0;                                                    // of workers that ended since the last tick
   bool started = false;                                               // the target, by cowprof
@@ -100,7 +101,8 @@ class Player {
         worker.ended = absl::Seconds(run_.worker_until);
         t = run_.worker_until;  // its figures stay
       }
-      worker.private_bytes = bytes((run_.used(t) - run_.used(run_.worker_from)) / run_.workers);
+      worker.private_bytes =
+          bytes((run_.used(std::min(t, run_.worker_stops)) - run_.used(run_.worker_from)) / run_.workers);
       worker.counts.copies = static_cast<uint64_t>(run_.copied(t) / run_.workers * kPagesOfMb);
       worker.counts.shm_pages = run_.kind == LimitKind::kShm ? bytes(run_.used(t)) / 4096 : 0;
       worker.copies_of_files = run_.of_files ? *worker.counts.copies : 0;
@@ -189,6 +191,19 @@ TEST_CASE("a ramp with so much room that only ticks look is told in its time") {
   REQUIRE(alerts.size() == 1);
   CHECK(alerts[0].rule == AlertRule::kEta);
   CHECK(absl::ToDoubleSeconds(alerts[0].t) == Approx(450).margin(3));  // 440 s and the hold
+}
+
+TEST_CASE("of a climb that others go on with, whoever began it is not named") {
+  for (const double stops : {5.0, 40.0, 1e9}) {
+    Scenario run = {.used = [](double t) { return std::min(100 + 5 * t, 990.0); }, .worker_stops = stops, .until = 200};
+    const std::vector<Alert> alerts = Player(run).Play();
+    REQUIRE_FALSE(alerts.empty());
+    for (const Alert& alert : alerts) {
+      INFO(alert.text);
+      CHECK(absl::StrContains(alert.text, "what grows is outside the recorded processes") == (stops < 1e9));
+      CHECK(alert.index == (stops < 1e9 ? -1 : 1));
+    }
+  }
 }
 
 TEST_CASE("who grows is named as in other sentences, not by a role of the recording") {
