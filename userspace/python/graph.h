@@ -122,6 +122,7 @@ class ObjectGraph {
   uint64_t compared_keys() const { return compared_keys_; }
   // sys.modules[module]; 0: none. Programs put objects there that are not modules.
   uint64_t ModuleObject(absl::string_view module) const { return InDict(modules_, module, kMostNames); }
+  Edges Modules() const { return DictItems(modules_, EdgeKind::kAttribute); }
   bool IsModule(uint64_t object) const;          // or of a subclass
   uint64_t DictOfModule(uint64_t object) const;  // 0: not a module
   uint64_t ModuleDict(absl::string_view module) const { return DictOfModule(ModuleObject(module)); }

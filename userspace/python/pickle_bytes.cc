@@ -199,20 +199,28 @@ void PickleWalk::CountArray(uint64_t object) {
   mix.array_bytes += size;
 }
 
-// torch refuses a tensor that asks for a gradient and is not a leaf. One without autograd_meta_ asks for none, and a
-// Parameter is a leaf. Measured with torch 1.13, 2.6 and 2.14: THPVariable has a flag at 16 and the TensorImpl at 24,
-// in 2.14 the TensorImpl at 16; its counts are two words in 1.13, and one later.
+// Sparse, nested, quantized and oneDNN's tensors are of other classes of C++ than dense ones, and depend on torch's
+// version. torch refuses one that asks for a gradient and is not a leaf. One without autograd_meta_ asks for none, and
+// a Parameter is a leaf. Measured with torch 1.13, 2.6 and 2.14: THPVariable has a flag at 16 and the TensorImpl at 24,
+// in 2.14 the TensorImpl at 16. Its counts, like those of its StorageImpl, are two words in 1.13, and one later. Behind
+// them come its storage and autograd_meta_; a StorageImpl's data pointer, whose device follows 24 later (0: CPU).
 void PickleWalk::JudgeTensor(uint32_t node, uint64_t object, const TypeRule& rule) {
-  if (rule.shape.info.name == "torch.nn.parameter.Parameter") return;
   uint64_t tensor = graph_.Pointer(object + 16);
   if (!IsUserPointer(tensor)) tensor = graph_.Pointer(object + 24);
-  const auto counts = ReadValue<uint64_t>(cached_, tensor + 8);
-  const auto meta = counts ? ReadValue<uint64_t>(cached_, tensor + (*counts >> 32 != 0 ? 24 : 32)) : std::nullopt;
-  if (IsUserPointer(tensor) && meta && *meta == 0) return;
-  Note(node,
-       {.type = rule.shape.info.name,
-        .runs = "reduce_tensor, which refuses a tensor with a gradient that is not a leaf"},
-       &unknowns, &unknowns_left_out);
+  const uint64_t begin = graph_.Pointer(tensor + 8) >> 32 != 0 ? 16 : 24;
+  const uint64_t storage = graph_.Pointer(tensor + begin);
+  const auto meta = ReadValue<uint64_t>(cached_, tensor + begin + 8);
+  const auto is_of = [&](uint64_t in_cpp, absl::string_view name) {  // by the std::type_info before its vtable
+    return ReadCString(cached_, graph_.Pointer(graph_.Pointer(graph_.Pointer(in_cpp) - 8) + 8), kMaxNameBytes) == name;
+  };
+  const auto may_refuse = [&](const char* runs) {
+    Note(node, {.type = rule.shape.info.name, .runs = runs}, &unknowns, &unknowns_left_out);
+  };
+  if (!is_of(tensor, "N3c1010TensorImplE") || !is_of(storage, "N3c1011StorageImplE") ||
+      ReadValue<uint8_t>(cached_, storage + begin + 24) != 0)
+    return may_refuse("reduce_tensor, of a tensor that is not dense, or not on the CPU");
+  if (rule.shape.info.name != "torch.nn.parameter.Parameter" && meta != 0)
+    may_refuse("reduce_tensor, which refuses a tensor with a gradient that is not a leaf");
 }
 
 }  // namespace cowprof

@@ -113,9 +113,9 @@ PickleLook LookOnce(const Interpreter& interpreter, const MemoryReader& memory,
   }
   Move(&first, kept, &look);
   look.refused = std::erase_if(look.failures, [](const PickleFailure& failure) { return !failure.confirmed; });
-  // A lock is sent whole, whatever made it.
+  // A lock is sent whole, whatever made it, and so is what the worker may fail to unpickle.
   const bool followed = first.unknowns_left_out == 0 && absl::c_all_of(first.unknowns, [](const auto& unknown) {
-                          return unknown.runs == kFollowsStartMethod;
+                          return unknown.in_worker || unknown.runs == kFollowsStartMethod;
                         });
   const bool whole = !first.capped && first.unreadable == 0 && followed && !first.unsized;
   look.bytes.best = first.bytes + first.rest_bytes;

@@ -109,6 +109,23 @@ ByName PickleRules::FindLogger(uint64_t logger) {
   return found;
 }
 
+// numpy's reducer returns the name alone: pickle takes the first module that has the ufunc under it.
+// PyUFuncObject::name.
+ByName PickleRules::FindUfunc(uint64_t ufunc) {
+  if (const auto known = names_.find(ufunc); known != names_.end()) return known->second;
+  ByName found{.name = ReadCString(graph_.memory(), graph_.Pointer(ufunc + 56), kMaxNameBytes).value_or("")};
+  // A module may answer by its __getattr__, but not for "f (vectorized)": so numpy.frompyfunc() calls what it makes.
+  const bool importable = !absl::StrContains(found.name, ' ');
+  bool there = ending_ && importable;
+  Edges modules = graph_.Modules();
+  Edge module;
+  for (uint64_t i = 0; i < ObjectGraph::kMostNames && !there && modules.Next(graph_.memory(), &module); ++i)
+    there = graph_.InDict(graph_.DictOfModule(module.object), found.name, ObjectGraph::kMostNames) == ufunc;
+  found.unknown = !there && importable;
+  if (!there && !importable) found.reason = PickleReason::kNotFound;
+  return names_[ufunc] = found;
+}
+
 ByName PickleRules::FindItself(uint64_t object, const TypeRule& rule) {
   switch (rule.replay) {
     case Replay::kFails:
@@ -123,6 +140,8 @@ ByName PickleRules::FindItself(uint64_t object, const TypeRule& rule) {
       return FindSemLock(object);
     case Replay::kLogger:
       return FindLogger(object);
+    case Replay::kUfunc:
+      return FindUfunc(object);
     case Replay::kGlobalName: {
       const std::string name = NameText(graph_.Attribute(object, "_name_"));
       if (name.empty()) return {.unknown = true, .runs = "enum.pickle_by_global_name"};  // a member of several flags
@@ -135,7 +154,7 @@ ByName PickleRules::FindItself(uint64_t object, const TypeRule& rule) {
       if (rule.owner != "_io.BytesIO" || graph_.Pointer(object + 16) != 0) return {};
       return {.unknown = true, .runs = "BytesIO.__getstate__, of one that is closed"};
     default:
-      return {};
+      return FindMakers(object, rule);
   }
 }
 

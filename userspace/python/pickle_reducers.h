@@ -125,8 +125,8 @@ inline constexpr RegisteredRule kRegistered[] = {
     {"reduce_connection", "/multiprocessing/connection.py", Replay::kAtom, 50},
     {"reduce_tensor", "/torch/multiprocessing/reductions.py", Replay::kTensor, 400},
     {"reduce_storage", "/torch/multiprocessing/reductions.py", Replay::kAtom, 200},
-    {"_ufunc_reduce", "/numpy/core/__init__.py", Replay::kAtom, 40},
-    {"_ufunc_reduce", "/numpy/_core/__init__.py", Replay::kAtom, 40},
+    {"_ufunc_reduce", "/numpy/core/__init__.py", Replay::kUfunc},
+    {"_ufunc_reduce", "/numpy/_core/__init__.py", Replay::kUfunc},
     {"_DType_reduce", "/numpy/core/__init__.py", Replay::kAtom, 40},
     {"_DType_reduce", "/numpy/_core/__init__.py", Replay::kAtom, 40},
 };

@@ -73,6 +73,7 @@ const TypeRule* PickleRules::RuleOf(uint64_t type) {
   if (rules_.size() > 65536) rules_.clear();
   const uint64_t cut_before = graph_.cut_lookups(), unreadable_before = graph_.unreadable_lookups();
   TypeRule rule = Judge(*std::move(shape));
+  JudgeUnpickling(&rule);
   if (graph_.unreadable_lookups() != unreadable_before) {
     ++failures_[type];  // it may be readable by the next look
     return nullptr;
@@ -277,6 +278,7 @@ void PickleRules::JudgeState(TypeRule* rule) {
       JudgeReducer(method, name, rule);
       return;
     }
+    rule->new_arguments = named_tuple ? TypeRule::kItsItems : owner == "complex" ? 2 : 1;
     break;
   }
   const ObjectGraph::Method own = FindMethod(shape, "__getstate__");

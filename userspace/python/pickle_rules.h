@@ -50,8 +50,15 @@ enum class Replay : uint8_t {
   kLogger,      // by name, if logging.getLogger() returns it
   kAttributes,  // those that its __getstate__ names
   kSemLock,     // of multiprocessing
+  kUfunc,       // of numpy: by name, wherever a module has it
   kFails,
   kUnknown,
+};
+
+// A __new__ or __init__ in Python that unpickling calls, and the positional arguments that it takes beside the first.
+struct Maker {
+  std::string name;  // "Row.__new__ (rows.py:12)"
+  uint64_t least = 0, most = 0;
 };
 
 struct TypeRule {
@@ -64,13 +71,18 @@ struct TypeRule {
   bool sends_state = true;                    // kItems, kPartial: attributes, too
   absl::string_view left_out;                 // the attribute that its __getstate__ drops; "": none
   uint64_t bytes = 0;                         // kAtom: about
+  static constexpr uint64_t kItsItems = UINT64_MAX;
+  uint64_t new_arguments = 0;  // kState: of __new__ in the worker; kItsItems: those of the tuple
+  std::vector<Maker> makers;   // what unpickling calls
+  std::string runs_in_worker;  // code that unpickling runs, and that may raise; "": none
 };
 
 struct ByName {
   PickleReason reason = PickleReason::kNone;  // kNone: it is found
   bool unknown = false;
   std::string module, name;
-  std::string runs;  // what decides, if it is unknown; "": the import of the name
+  std::string runs;        // what decides, if it is unknown; "": the import of the name
+  bool in_worker = false;  // it is unknown what unpickling does
 };
 
 class PickleRules {
@@ -108,6 +120,10 @@ class PickleRules {
   bool JudgeDescriptors(TypeRule* rule);
   bool JudgeItems(TypeRule* rule);
   bool SlotsAreDeclared(const TypeShape& shape);
+  void JudgeUnpickling(TypeRule* rule);
+  std::optional<uint64_t> PassedArguments(uint64_t object, const TypeRule& rule);
+  ByName FindMakers(uint64_t object, const TypeRule& rule);
+  ByName FindUfunc(uint64_t ufunc);
   ByName Lookup(uint64_t object, std::string module, std::string name);
   ByName FindSemLock(uint64_t lock);
   const std::string& StartMethod();

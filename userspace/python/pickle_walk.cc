@@ -64,9 +64,9 @@ void PickleWalk::Run(const PickleRoot& root) {
   }
   const auto in_order = [this](const Found& a, const Found& b) { return IsBefore(a.node, b.node); };
   std::stable_sort(failures.begin(), failures.end(), in_order);
-  // That is met when the new process unpickles, if it comes to that.
+  // Those are met when the new process unpickles, if it comes to that.
   std::stable_partition(failures.begin(), failures.end(),
-                        [](const Found& found) { return found.reason != PickleReason::kMainWithoutFile; });
+                        [](const Found& found) { return !FailsInWorker(found.reason); });
   std::stable_sort(unknowns.begin(), unknowns.end(), in_order);
   Forget();
 }
@@ -185,6 +185,7 @@ void PickleWalk::Visit(uint32_t parent, uint32_t ordinal, const Edge& edge) {
     case Replay::kByName:
     case Replay::kGlobalName:
     case Replay::kLogger:
+    case Replay::kUfunc:
       bytes += 40;
       ++by_name_;
       return;
@@ -249,7 +250,8 @@ void PickleWalk::JudgeName(uint32_t node, uint64_t object, const ByName& named) 
     return Fail(node, named.reason, name, name.empty() ? "" : rules_.DefinedAt(object));
   Note(node,
        {.type = graph_.TypeName(nodes_[node].object),
-        .runs = named.runs.empty() ? absl::StrCat("import ", name) : named.runs},
+        .runs = named.runs.empty() ? absl::StrCat("import ", name) : named.runs,
+        .in_worker = named.in_worker},
        &unknowns, &unknowns_left_out);
 }
 

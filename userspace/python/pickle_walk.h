@@ -49,6 +49,7 @@ class PickleWalk {
     std::string type, name, defined_at, runs, path;
     uint64_t count = 1;
     bool below_unknown = false;
+    bool in_worker = false;  // it is unknown what unpickling does; pickle sends all of it
   };
 
   // A list, tuple, dict or numpy array of objects that lies in no other one of those that were noted.

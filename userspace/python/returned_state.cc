@@ -13,13 +13,12 @@ namespace {
 struct ByteCode {
   int first_minor, last_minor;
   uint8_t resume, quick_resume, load_fast, load_attribute, quick_load_attribute, return_value;
-  uint32_t cache;             // instructions
-  uint32_t arguments, flags;  // offsets in PyCodeObject; keyword-only ones are counted 8 behind `arguments`
+  uint32_t cache;  // instructions
 };
 constexpr ByteCode kByteCodes[] = {
-    {8, 10, 0, 0, 124, 106, 106, 83, 0, 16, 36},      {11, 11, 151, 150, 124, 106, 39, 83, 4, 56, 48},
-    {12, 12, 151, 151, 124, 106, 106, 83, 9, 52, 48}, {13, 13, 149, 207, 85, 82, 82, 36, 9, 52, 48},
-    {14, 14, 128, 196, 86, 80, 80, 35, 9, 52, 48},
+    {8, 10, 0, 0, 124, 106, 106, 83, 0},      {11, 11, 151, 150, 124, 106, 39, 83, 4},
+    {12, 12, 151, 151, 124, 106, 106, 83, 9}, {13, 13, 149, 207, 85, 82, 82, 36, 9},
+    {14, 14, 128, 196, 86, 80, 80, 35, 9},
 };
 constexpr uint32_t kOldCode = 48, kBytes = 32, kOldNames = 64, kNames = 32;  // co_code and what it holds; co_names
 // *args, **keywords, generators and coroutines, Include/cpython/code.h.
@@ -35,10 +34,9 @@ bool ReturnsOwnDict(const ObjectGraph& graph, uint64_t function) {
   const uint64_t code = graph.Pointer(function + graph.state().function_code);
   if (known == std::end(kByteCodes) || code == 0) return false;
   const auto number = [&](uint64_t address) { return ReadValue<int32_t>(graph.memory(), address); };
-  const auto flags = ReadValue<uint32_t>(graph.memory(), code + known->flags);
-  if (number(code + known->arguments) != 1 || number(code + known->arguments + 8) != 0 || !flags ||
-      (*flags & kOtherKinds) != 0)
-    return false;
+  const auto flags = ReadValue<uint32_t>(graph.memory(), code + graph.state().code_flags);
+  const uint64_t arguments = code + graph.state().code_arguments;
+  if (number(arguments) != 1 || number(arguments + 8) != 0 || !flags || (*flags & kOtherKinds) != 0) return false;
   const bool old = minor < 11;
   const uint64_t names = graph.Pointer(code + (old ? kOldNames : kNames));
   if (graph.Text(graph.Pointer(names + graph.layout().container.tuple_items)) != "__dict__") return false;

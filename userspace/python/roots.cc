@@ -312,9 +312,7 @@ PickleRoot Finder::FindByItself(pid_t starter, const JudgedRoots& judged) {
     return root;
   }
   if (judged_.loader) return {};
-  Edges modules =
-      graph_.DictItems(graph_.Pointer(graph_.interpreter().main_interpreter + graph_.layout().interpreter.modules),
-                       EdgeKind::kAttribute);
+  Edges modules = graph_.Modules();
   Edge module;
   for (uint64_t i = 0; i < kMostModules && !stopped_ && modules.Next(cached_, &module); ++i) {
     if (TakeFromModule(graph_.Text(module.name), graph_.DictOfModule(module.object), &root)) return root;

@@ -10,6 +10,11 @@ import torch.multiprocessing
 from torch.utils.data import DataLoader, Dataset
 
 
+TENSORS = {"sparse": lambda: torch.ones(3, 3).to_sparse(), "meta": lambda: torch.ones(3, device="meta"),
+           "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+           "quantized": lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8)}
+
+
 class Vocab:
     def __init__(self):
         self.stoi = collections.defaultdict(lambda: 0, {"a": 1})
@@ -20,12 +25,17 @@ class Rows(Dataset):
         self.tensors = [torch.ones(3) for _ in range(100)]
         self.model = torch.nn.Linear(2, 2)
         self.array = numpy.zeros((100, 1000), dtype=numpy.float32)
+        self.ufuncs = [numpy.add, numpy.matmul]
         if what == "vocab":
             self.vocab = Vocab()
         elif what == "gradient":
             self.bad = torch.ones(2, requires_grad=True) * 2
         elif what == "objects":
             self.records = numpy.array([{}], dtype=object)
+        elif what == "ufunc":
+            self.bad = numpy.frompyfunc(abs, 1, 1)
+        elif what in TENSORS:
+            self.bad = TENSORS[what]()
 
     def __len__(self):
         return 10

@@ -147,6 +147,47 @@ TEST_CASE("pickle rules: a subclass of bytearray or array.array sends its attrib
   CHECK(rules.RuleOf(kMine)->replay == Replay::kUnknown);
 }
 
+TEST_CASE("pickle rules: an exception can't be made in the worker if its __init__ takes other arguments than it has") {
+  constexpr uint64_t kBase = 0x60000, kMine = 0x62000, kFunctionType = 0x64000, kOptions = 0x66000;
+  constexpr uint64_t kInit = 0x70000, kCode = 0x71000, kObject = 0x72000, kArguments = 0x73000, kDefaults = 0x74000;
+  constexpr uint64_t kException = uint64_t{1} << 30, kReducer = 0x1000000;
+  Classes memory;
+  const StateLayout state = StateLayoutOf(memory.layout());
+  memory.AddType(kFunctionType, PythonMemory::kTypeType, "function", PythonMemory::kStaticFlags);
+  memory.AddClass(kBase, "BaseException", {kBase}, {{"__reduce__", kReducer}, {"__setstate__", kReducer}});
+  memory.AddClass(kMine, "Mine", {kMine, kBase}, {{"__init__", kInit}});
+  memory.Word(kMine + memory.layout().type.flags, PythonMemory::kHeapFlags | kException);
+  for (const uint64_t address : {kInit, kCode, kObject, kArguments, kDefaults, kOptions})
+    memory.Add(address, std::string(256, '\0'));
+  memory.Word(kInit + memory.layout().object.type, kFunctionType);
+  memory.Word(kInit + state.function_code, kCode);
+  memory.Word(kObject + memory.layout().object.type, kMine);
+  memory.Word(kObject + state.exception_args, kArguments);
+  struct {
+    uint64_t positional, keyword_only, flags, defaults, keyword_defaults, least, most;
+  } const kCases[] = {{2, 0, 0, 0, 0, 1, 1}, {4, 0, 0, 2, 0, 1, 3}, {1, 0, 4, 0, 0, 0, 5},
+                      {0, 0, 4, 0, 0, 0, 5}, {2, 2, 0, 0, 1, 9, 0}, {2, 2, 0, 0, 2, 1, 1}};
+  for (const auto& made : kCases) {
+    memory.Word(kCode + state.code_arguments, made.positional);
+    memory.Word(kCode + state.code_arguments + 8, made.keyword_only);
+    memory.Word(kCode + state.code_flags, made.flags);
+    memory.Word(kInit + state.function_defaults, made.defaults == 0 ? 0 : kDefaults);
+    memory.Word(kDefaults + memory.layout().object.var_size, made.defaults);
+    memory.Word(kInit + state.function_keyword_defaults, made.keyword_defaults == 0 ? 0 : kOptions);
+    memory.Word(kOptions + memory.layout().object.var_size, made.keyword_defaults);
+    ObjectGraph graph(memory.interpreter(), memory);
+    PickleRules rules(&graph), ending(&graph, /*ending=*/true);
+    for (uint64_t passed = 0; passed < 5; ++passed) {
+      CAPTURE(made.positional, made.keyword_only, made.defaults, passed);
+      memory.Word(kArguments + memory.layout().object.var_size, passed);
+      const bool fits = made.least <= passed && passed <= made.most;
+      CHECK(rules.FindItself(kObject, *rules.RuleOf(kMine)).reason ==
+            (fits ? PickleReason::kNone : PickleReason::kCannotBeMade));
+      CHECK(ending.FindItself(kObject, *ending.RuleOf(kMine)).reason == PickleReason::kNone);
+    }
+  }
+}
+
 TEST_CASE("pickle rules: a class whose attributes can't be read is judged when they can") {
   Torn memory;
   ObjectGraph graph(memory.interpreter(), memory);

@@ -38,14 +38,18 @@ enum class PickleReason : uint8_t {
   kForkContext,      // a lock of multiprocessing that the fork context made
   kLogger,           // not the one that logging.getLogger() returns
   kEnumMember,       // of an enum that enum.py made impossible to pickle, since it mixes in a type without a reducer
+  kCannotBeMade,     // in the worker: its class takes other arguments than unpickling passes
 };
 template <>
-inline constexpr auto kNamesOf<PickleReason> = NamesFor<PickleReason>("", "no-new", "native-state", "open-file",
-                                                                      "socket", "lock", "thread", "module", "dict-view",
-                                                                      "generator", "weakref", "lambda",
-                                                                      "local-function", "local-class", "not-found",
-                                                                      "not-the-same", "main-without-file", "forbidden",
-                                                                      "fork-context", "logger", "enum-member");
+inline constexpr auto kNamesOf<PickleReason> = NamesFor<PickleReason>(
+    "", "no-new", "native-state", "open-file", "socket", "lock", "thread", "module", "dict-view", "generator",
+    "weakref", "lambda", "local-function", "local-class", "not-found", "not-the-same", "main-without-file", "forbidden",
+    "fork-context", "logger", "enum-member", "cannot-be-made");
+
+// Whether the parent pickles the object, and it is the worker that fails.
+constexpr bool FailsInWorker(PickleReason reason) {
+  return reason == PickleReason::kMainWithoutFile || reason == PickleReason::kCannotBeMade;
+}
 
 struct PickleFailure {
   std::string path;  // "dataset.logger.handlers[0].lock", as the target spells it: any bytes

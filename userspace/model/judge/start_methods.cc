@@ -239,6 +239,9 @@ std::string ReasonOf(const PickleFailure& failure) {
       return absl::StrCat(Printable(failure.name), " returns a different logger");
     case PickleReason::kEnumMember:
       return "its enum forbids it";
+    case PickleReason::kCannotBeMade:
+      return absl::StrCat("the worker can't make it: ", Printable(failure.name),
+                          " takes other arguments than unpickling passes");
   }
   return "";
 }
@@ -268,6 +271,7 @@ std::string FixOf(const PickleFailure& failure) {
     case PickleReason::kGenerator:
       return "keep what the generator is made from, and make it in the worker; or a list";
     case PickleReason::kNotFound:
+      if (failure.type == "numpy.ufunc") return "keep the function, and make the ufunc in the worker at its first use";
       return IsInstance(failure)
                  ? "let its module have its class under that name; or, if a library makes the class at run time, drop "
                    "the object in __getstate__ and make it in the worker"
@@ -285,6 +289,8 @@ std::string FixOf(const PickleFailure& failure) {
       return "define __reduce_ex__ on the enum, or __getnewargs__ on the type that it mixes in";
     case PickleReason::kMainWithoutFile:
       return "put it into a module with a file, or run the program from one";
+    case PickleReason::kCannotBeMade:
+      return "define __reduce__ on the class, and have it return the arguments that the class takes";
     default:
       return std::string(kDrop);
   }

@@ -49,12 +49,13 @@ std::string HeldText(const StartCost& cost) {
 
 // The what-if between start methods.
 std::string CostTable(const PickleLook& look, const StartCostFacts& facts) {
-  std::string out = absl::StrFormat("\n  %-11s %-8s %-20s %-18s %-18s %s\n", "start", "works", "each worker is sent",
+  std::string out = absl::StrFormat("\n  %-11s %-8s %-20s %-18s %-18s %s\n", "start", "pickles", "each worker is sent",
                                     "pickled in", "unpickled in", "and holds at most");
   for (const StartCost& cost : StartCostsOf(look, facts)) {
     const bool fork = cost.method == "fork";
     absl::StrAppendFormat(&out, "  %-11s %-8s %-20s %-18s %-18s %s\n", cost.method,
-                          !cost.works   ? "unknown"
+                          fork          ? "-"
+                          : !cost.works ? "unknown"
                           : *cost.works ? "yes"
                                         : "no",
                           fork ? "nothing" : SentText(look),
@@ -69,7 +70,8 @@ std::string CostTable(const PickleLook& look, const StartCostFacts& facts) {
   if (facts.threads > 1)
     absl::StrAppend(&out, "  By fork ", Plural(facts.threads - 1, "other thread"),
                     facts.threads == 2 ? " stays" : " stay", " behind: \"cowprof doctor PID\" says what may hang.\n");
-  if (VerdictOf(look) == PickleVerdict::kWillFail)
+  const PickleFailure* const first = FirstFailure(look);
+  if (first != nullptr && !FailsInWorker(first->reason))
     absl::StrAppend(&out, "  The spawn and forkserver figures leave out the objects that fail.\n");
   if (!facts.why_no_time.empty())
     absl::StrAppend(&out, "  How long that takes was not measured: ", facts.why_no_time, ".\n");

@@ -100,6 +100,20 @@ TEST_CASE("start methods: the text says what type fails, and what decides the re
   CHECK(text.find("\n      decided by: X.__reduce__ (x.py:3)\n") != std::string::npos);
 }
 
+TEST_CASE("start methods: what fails in the worker is sent to it, and fork pickles nothing") {
+  PickleLook look = Whole();
+  look.failures = {Lock()};
+  const auto text = [&] { return StartMethodsText(look, {.anonymous_bytes = 5}); };
+  CHECK(absl::StrContains(text(), "\n  start       pickles  each worker is sent"));
+  CHECK(absl::StrContains(text(), "\n  fork        -        nothing"));
+  CHECK(absl::StrContains(text(), "\n  spawn       no "));
+  CHECK(absl::StrContains(text(), "leave out the objects that fail"));
+  look.failures[0].reason = PickleReason::kCannotBeMade;
+  look.failures[0].name = "Row.__new__ (rows.py:3)";
+  CHECK(absl::StrContains(text(), "the worker can't make it: Row.__new__ (rows.py:3) takes other arguments"));
+  CHECK_FALSE(absl::StrContains(text(), "leave out the objects that fail"));
+}
+
 TEST_CASE("start methods: errors that do not name the type are told by what they say", "[start_methods]") {
   PickleLook look = Whole();
   look.failures = {
