@@ -169,6 +169,61 @@ def test_a_crash_signal_sent_by_another_process(start):
     assert re.match(rf"killed by SIGBUS from .* \(pid {os.getpid()}\)$", exit_of(report, victim)["text"])
 
 
+def test_a_handler_that_raises_the_signal_of_another_process_again(start):
+    process, recording = start("terminated_after_cleanup")
+    victim = process.await_line("role", "handles")["pid"]
+    os.kill(victim, signal.SIGTERM)
+    report = finished_report(process, recording)
+    assert_no_cause(report)
+    assert re.match(rf"killed by SIGTERM from .* \(pid {os.getpid()}\)$", exit_of(report, victim)["text"])
+
+
+TERMINATED_WORKER = """
+import json, os, sys, time, torch
+from torch.utils.data import DataLoader, Dataset
+class Numbers(Dataset):
+    def __len__(self):
+        return 100_000
+    def __getitem__(self, index):
+        time.sleep(0.004)
+        return index
+torch.set_num_threads(1)
+print(json.dumps({"role": "ready", "pid": os.getpid()}), flush=True)
+sys.stdin.readline()
+batches = iter(DataLoader(Numbers(), batch_size=4, num_workers=2))
+next(batches)
+print(json.dumps({"role": "loading", "workers": [worker.pid for worker in batches._workers]}), flush=True)
+for batch in batches:
+    if sys.argv[1] == "fails":
+        time.sleep(1)
+        raise ValueError("planted")
+"""
+
+
+@pytest.mark.parametrize("way", ["is terminated", "fails"])
+def test_a_dataloader_whose_worker_is_terminated(way, start_recording):
+    """torch's handler raises the signal again, and the trainer fails by it. One that fails by itself ends its workers, which is normal."""
+    process = harness.Process([harness.PYTHON, "-c", TERMINATED_WORKER, way], stderr=subprocess.DEVNULL)
+    try:
+        process.await_line("role", "ready", 60)
+        recording = start_recording(process.pid)
+        recording.await_sample()
+        await_python(recording)
+        process.go()
+        victim = process.await_line("role", "loading", 60)["workers"][0]
+        if way == "is terminated":
+            killer = subprocess.Popen(["sh", "-c", f"kill {victim}; sleep 2"])
+            killer.wait()
+        assert recording.wait() == 0, recording.stderr
+        sentence = recording.report()["headline"]["sentence"]
+    finally:
+        process.stop()
+    if way == "fails":
+        assert sentence == f"The trainer {process.pid} ended with exit 1."
+    else:
+        assert sentence == f"1 of 2 workers ended badly: worker {victim} was killed by SIGTERM from sh (pid {killer.pid})."
+
+
 @pytest.mark.parametrize("where", ["main", "thread"])
 def test_signals_that_a_handler_takes(where, start):
     """Runtimes take thousands of faults in normal operation. A few are recorded, and the last one with the death that follows it."""

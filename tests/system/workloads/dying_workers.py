@@ -125,6 +125,18 @@ def killed_by_parent(number):
     time.sleep(60)  # run() kills it
 
 
+def terminated_after_cleanup():
+    """Its handler cleans up and raises the signal again."""
+    def clean_up(number, frame):
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, clean_up)
+    say(role="handles", pid=os.getpid())
+    while True:
+        time.sleep(0.1)  # Python calls the handler between two of them if the signal comes just before one
+
+
 def read_objects():
     """Reads the parent's objects, which copies their pages, until it is killed; lives on if it is not."""
     for record in DATA:

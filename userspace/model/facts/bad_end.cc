@@ -70,6 +70,25 @@ Killing RequestToEnd(const ProcessModel& process) {
   return found;
 }
 
+// A handler such as torch's cleans up, and then raises the signal again, to its own process. `fault`: the last delivery
+// was one, which the process then raises again, rather than what others had sent before.
+bool IsRaisedAgain(const SignalSent& sent, absl::Duration t, const Killing& taken, bool fault,
+                   const ProcessModel& process) {
+  return sent.code <= 0 && sent.sender == process.id.pid && taken.sent != nullptr && t - taken.t <= kLongestEnding &&
+         (!fault || taken.sent->code > 0);
+}
+
+// Another process asked it to end, and its trainer, which had not, failed by that, as a DataLoader's does.
+bool EndFailedItsTrainer(const ProcessModel& process, const RunModel& model) {
+  const SignalSent* const sent = KillingSignal(process).sent;
+  if (sent == nullptr || sent->code == SI_KERNEL || sent->sender == process.id.pid) return false;
+  if (IsFromParent(*sent, process, model)) return false;
+  const ProcessModel* trainer = model.Find(process.parent);
+  if (trainer != nullptr && trainer->role == Role::kForkserver) trainer = model.Find(trainer->parent);
+  return trainer != nullptr && trainer->exit && TrainerFailed(*trainer) && *trainer->ended >= *process.ended &&
+         *trainer->ended - *process.ended <= kPassedOnWithin;
+}
+
 }  // namespace
 
 Killing KillingSignal(const ProcessModel& process) {
@@ -80,7 +99,10 @@ Killing KillingSignal(const ProcessModel& process) {
     if (delivered != nullptr && delivered->signal == process.exit->signal) last = delivered;
     const auto* sent = event.As<SignalSent>();
     if (sent == nullptr || sent->signal != process.exit->signal) continue;
-    if (found.sent == nullptr || sent->signal != SIGKILL) found = {event.t, sent};
+    const bool fault = last != nullptr && last->code > 0;
+    if (found.sent != nullptr && (sent->signal == SIGKILL || IsRaisedAgain(*sent, event.t, found, fault, process)))
+      continue;
+    found = {event.t, sent};
   }
   // The kernel sends faults. After many that a handler took it is not told that it sent one.
   const bool by_kernel = last != nullptr && last->code > 0;
@@ -158,13 +180,13 @@ bool IsUvicornTimeout(const ProcessModel& process, const RunModel& model) {
 }
 
 // Process pools and supervisors end their workers by signals; SIGTERM, SIGINT and SIGHUP ask for an end, unless an OOM
-// daemon sent them.
+// daemon sent them, or others did and the trainer failed by that.
 bool EndedBadly(const ProcessModel& process, const RunModel& model) {
   const Exit& exit = *process.exit;
   if (!exit.signaled) return Failed(process) || OomDaemonRequest(process).sent != nullptr;
   const SignalSent* sent = KillingSignal(process).sent;
   if (sent != nullptr && IsFromOomDaemon(*sent)) return true;
-  if (AsksForEnd(exit.signal)) return false;
+  if (AsksForEnd(exit.signal)) return EndFailedItsTrainer(process, model);
   return exit.signal != SIGKILL || sent == nullptr || !IsFromParent(*sent, process, model) ||
          IsGunicornTimeout(process, model) || IsUvicornTimeout(process, model);
 }

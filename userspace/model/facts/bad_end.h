@@ -10,8 +10,12 @@ namespace cowprof {
 
 // All are asked of processes whose exit is known.
 
+// A trainer that fails this soon after a worker, or after another rank, fails by that; later, both ends are told.
+constexpr absl::Duration kPassedOnWithin = absl::Seconds(10);
+
 // The signal that killed the process, and when it was sent: the first SIGKILL, or the last of any other signal, since
-// the process survived the earlier ones. Null: the sending was not seen.
+// the process survived the earlier ones. Where a handler raised it again, the one that the handler took. Null: the
+// sending was not seen.
 struct Killing {
   absl::Duration t;
   const SignalSent* sent = nullptr;

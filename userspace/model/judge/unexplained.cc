@@ -222,9 +222,6 @@ std::optional<LauncherEnd> TargetEnd(const RunModel& model, const Findings& find
   return LauncherEnd{target, findings.EndOf(*target).text};
 }
 
-// A trainer that fails this soon after a worker, or after another rank, fails by that; later, both ends are told.
-constexpr absl::Duration kPassedOnWithin = absl::Seconds(10);
-
 // "": the error that ended it does not tell.
 absl::string_view RemedyFor(const ProcessModel& ended) {
   const LastErrorSeen* const error = FatalError(ended);

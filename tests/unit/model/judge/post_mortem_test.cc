@@ -576,6 +576,38 @@ TEST_CASE("post-mortem: a handler raises the signal again") {
   CHECK(Of(story, 2).text == "killed by SIGBUS from sh (pid 4242)");
 }
 
+TEST_CASE("post-mortem: who sent a signal that a handler raised again") {
+  const auto died = [](std::vector<Event> events, int signal = SIGTERM) {
+    Story story(2);
+    events.push_back(Exited(1, signal));
+    story.Add(std::move(events));
+    return Of(story, 1).text;
+  };
+  const Event by_perl = Sent(1, SIGTERM, SI_USER, 4242, "perl"), by_parent = Sent(1, SIGTERM, SI_USER, 1000),
+              again = Sent(1, SIGTERM, kThreadKill, 1001);
+  CHECK(died({by_perl, again}) == "killed by SIGTERM from perl (pid 4242)");
+  CHECK(died({by_perl, again, again}) == "killed by SIGTERM from perl (pid 4242)");
+  CHECK(died({by_parent, again}) == "killed by SIGTERM from its parent");
+  CHECK(died({by_perl, again, by_parent}) == "killed by SIGTERM from its parent");
+  CHECK(died({Sent(1, SIGTERM, SI_USER, 1002), again}) == "killed by SIGTERM from worker 1002");
+  CHECK(died({Sent(1, SIGINT, kKernel, 77), Sent(1, SIGINT, SI_USER, 1001)}, SIGINT) == "killed by SIGINT");  // Ctrl-C
+  CHECK(died({Sent(1, SIGABRT, SI_USER, 1000), Delivered(1, SIGABRT, SI_USER), Sent(1, SIGABRT, kThreadKill, 1001),
+              Delivered(1, SIGABRT, kThreadKill)},
+             SIGABRT) == "killed by SIGABRT from its parent");
+  // Near misses: another signal; it had survived that one, and now raises its own fault again.
+  CHECK(died({Sent(1, SIGINT, SI_USER, 4242), again}) == "killed by SIGTERM from itself");
+  Event fault = Delivered(1, SIGSEGV, 1);
+  fault.As<SignalDelivered>()->module = "libfast.so";
+  CHECK(died({Sent(1, SIGSEGV, SI_USER, 4242), Delivered(1, SIGSEGV, SI_USER), fault,
+              Sent(1, SIGSEGV, kThreadKill, 1001), Delivered(1, SIGSEGV, kThreadKill)},
+             SIGSEGV) == "killed by SIGSEGV in libfast.so");
+  Story later(1);
+  later.Add({by_perl});
+  later.run.model.t += absl::Minutes(11);
+  later.Add({again, Exited(1, SIGTERM)});
+  CHECK(Of(later, 1).text == "killed by SIGTERM from itself");
+}
+
 TEST_CASE("post-mortem: a fault that no one is told to have sent is not the signal that came before") {
   Event crash = Delivered(1, SIGSEGV, 1);
   crash.As<SignalDelivered>()->module = "libfast.so";

@@ -100,6 +100,18 @@ TEST_CASE("unexplained: a bad end of the target comes first, unless it passes on
         "1 of 1 worker ended badly: worker 1001 was killed by SIGSEGV. The parent 1000 ended with exit 1.");
   CHECK(of({Exited(1, SIGSEGV, t), Exited(0, SIGABRT, 2 * t)}) ==
         "1 of 1 worker ended badly: worker 1001 was killed by SIGSEGV. The parent 1000 was killed by SIGABRT.");
+  // A DataLoader fails by a worker that others asked to end; near misses: the trainer asks, fails much later, or not.
+  const Event term = sent(1, SIGTERM, "perl");
+  Event by_trainer = term;
+  by_trainer.As<SignalSent>()->sender = 1000;
+  CHECK(of({term, Exited(1, SIGTERM, t), Exited(0, 1 << 8, 2 * t)}) ==
+        "1 of 1 worker ended badly: worker 1001 was killed by SIGTERM from perl (pid 812).");
+  CHECK(of({by_trainer, Exited(1, SIGTERM, t), Exited(0, 1 << 8, 2 * t)}) == "The parent 1000 ended with exit 1.");
+  CHECK(of({term, Exited(1, SIGTERM, t), Exited(0, 1 << 8, 20 * t)}) == "The parent 1000 ended with exit 1.");
+  CHECK(of({Exited(0, 1 << 8, t), term, Exited(1, SIGTERM, 2 * t)}) == "The parent 1000 ended with exit 1.");
+  CHECK(absl::StartsWith(of({term, Exited(1, SIGTERM, t), Exited(0, 0, 2 * t)}), "Nothing to do: "));
+  CHECK(absl::StartsWith(of({term, sent(0, SIGTERM, "perl"), Exited(1, SIGTERM, t), Exited(0, 1 << 8, 2 * t)}),
+                         "Nothing to do: "));
   CHECK(absl::StartsWith(HeadlineOf(run_of({Exited(0, 1 << 8, t)}, {{Cause::kRefcount, kCopies}})),
                          "The parent 1000 ended with exit 1. Reading Python objects duplicated 100.0 MiB"));
   // It was asked to end, or said so.
