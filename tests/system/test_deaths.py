@@ -178,6 +178,12 @@ def test_a_handler_that_raises_the_signal_of_another_process_again(start):
     assert re.match(rf"killed by SIGTERM from .* \(pid {os.getpid()}\)$", exit_of(report, victim)["text"])
 
 
+def test_a_command_that_kills_is_named(start):
+    process, recording = start("killed_by_command")
+    report = finished_report(process, recording)
+    assert re.match(r"killed by SIGKILL from sh \(pid \d+\)$", exit_of(report, ended(process, "killed_by_command"))["text"])
+
+
 TERMINATED_WORKER = """
 import json, os, sys, time, torch
 from torch.utils.data import DataLoader, Dataset

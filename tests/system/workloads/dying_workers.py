@@ -11,6 +11,7 @@ import mmap
 import os
 import resource
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -125,6 +126,10 @@ def killed_by_parent(number):
     time.sleep(60)  # run() kills it
 
 
+def killed_by_command():
+    time.sleep(60)  # run() starts the command
+
+
 def terminated_after_cleanup():
     """Its handler cleans up and raises the signal again."""
     def clean_up(number, frame):
@@ -185,6 +190,8 @@ def run(way, arguments):
     os.close(read_end)
     if way is killed_by_parent:
         os.kill(pid, getattr(signal, arguments[0]))
+    if way is killed_by_command:
+        subprocess.run(["sh", "-c", f"kill -9 {pid}; sleep 1"], check=True)
     return os.waitpid(pid, 0)
 
 

@@ -27,7 +27,10 @@ std::string Sender(absl::Duration t, const SignalSent& sent, const ProcessModel&
   for (const ProcessModel& other : model.processes) {
     const bool lived = other.started <= t && (!other.ended || *other.ended >= t);
     if (other.id.pid != sent.sender || !lived) continue;
-    return other.index == process.parent ? "from its parent" : absl::StrCat("from ", NameOf(other, model));
+    if (other.index == process.parent) return "from its parent";
+    const bool command = other.role == Role::kOther || other.role == Role::kHelper;  // its name says more
+    if (command && !sent.sender_comm.empty()) break;
+    return absl::StrCat("from ", NameOf(other, model));
   }
   return absl::StrCat("from ", sent.sender_comm.empty() ? "a process" : Printable(sent.sender_comm),
                       sent.sender == 0 ? " outside this container" : absl::StrCat(" (pid ", sent.sender, ")"));

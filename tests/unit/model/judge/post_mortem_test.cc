@@ -144,6 +144,20 @@ TEST_CASE("post-mortem: who sent the signal") {
   CHECK(IdsOf(story).empty());
 }
 
+TEST_CASE("post-mortem: a command that the program ran is named, not only numbered") {
+  Story story(3);
+  story.Add({Started(4, 0), Started(5, 0)});
+  story.Add({Event{.index = 4, .what = ProcessExeced{.comm = "perl", .command = "perl -e kill"}},
+             Event{.index = 5, .what = ProcessExeced{.comm = "sh", .command = "sh -c kill"}}});
+  REQUIRE(story.run.model.processes[4].role == Role::kOther);
+  REQUIRE(story.run.model.processes[5].role == Role::kHelper);
+  story.Add({Sent(1, SIGKILL, SI_USER, 1004, "perl"), Exited(1, SIGKILL), Sent(2, SIGKILL, SI_USER, 1004, ""),
+             Exited(2, SIGKILL), Sent(3, SIGKILL, SI_USER, 1005, "sh"), Exited(3, SIGKILL)});
+  CHECK(Of(story, 1).text == "killed by SIGKILL from perl (pid 1004)");
+  CHECK(Of(story, 2).text == "killed by SIGKILL from process 1004");
+  CHECK(Of(story, 3).text == "killed by SIGKILL from sh (pid 1005)");
+}
+
 TEST_CASE("post-mortem: a program kills the workers that a forkserver forked for it") {
   Story story(2);
   const std::string server = "python -c from multiprocessing.forkserver import main; main(8)";
