@@ -242,6 +242,12 @@ struct cowprof_exec {
 	char program[COWPROF_NAME_BYTES];
 };
 
+// COWPROF_SIGNAL_SENT
+struct cowprof_signal {
+	struct cowprof_event event;
+	unsigned long long cpu_limit; // of SIGKILL: the hard RLIMIT_CPU in s, if used up; else 0
+};
+
 enum cowprof_file_kind {
 	COWPROF_NO_FILE = 0, // anonymous, unmapped, or mmap_lock contended
 	COWPROF_DISK_FILE,

@@ -22,10 +22,28 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+typedef struct {
+	__s64 counter;
+} atomic64_t;
+
+struct task_cputime_atomic {
+	atomic64_t utime, stime; // in ns
+} CORE;
+
+struct thread_group_cputimer {
+	struct task_cputime_atomic cputime_atomic;
+} CORE;
+
+struct rlimit {
+	unsigned long rlim_max;
+} CORE;
+
 struct signal_struct {
 	atomic_t live; // threads that have not entered do_exit() yet
 	int nr_threads;
 	int group_exit_code;
+	struct thread_group_cputimer cputimer; // with CONFIG_POSIX_TIMERS; runs if a limit is set
+	struct rlimit rlim[1]; // indexed by RLIMIT_*
 } CORE;
 
 struct css_set;

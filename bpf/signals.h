@@ -6,6 +6,8 @@
 
 enum {
 	SIGBUS = 7,
+	SIGKILL = 9,
+	SIGXFSZ = 25,
 	TRACE_SIGNAL_IGNORED = 1, // include/trace/events/signal.h
 	SI_KERNEL = 0x80, // si_code of the kernel; of a process: below 1
 	PAGE_BITS = 12,
@@ -68,12 +70,27 @@ static void report_raised_again(int signal, struct task_struct *task,
 		report_delivery(row, state);
 }
 
+// The hard limit of CPU time in s, if the process has used it up; else 0. The kernel compares the
+// same figures (check_process_timers(), kernel/time/posix-cpu-timers.c).
+static __u64 used_up_cpu_limit(struct task_struct *task)
+{
+	struct signal_struct *group = task->signal;
+	__u64 limit, used;
+
+	if (!bpf_core_field_exists(group->cputimer))
+		return 0;
+	limit = group->rlim[0].rlim_max; // RLIMIT_CPU
+	used = group->cputimer.cputime_atomic.utime.counter +
+	       group->cputimer.cputime_atomic.stime.counter;
+	return used / 1000000000 >= limit ? limit : 0;
+}
+
 SEC("?tp_btf/signal_generate")
 int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_struct *task,
 	     int group, int result)
 {
 	struct cowprof_process_row *row;
-	struct cowprof_event *event;
+	struct cowprof_signal *sent;
 	int code = 0;
 
 	if (signal < 1 || signal > 31 || !is_deadly(signal) || result == TRACE_SIGNAL_IGNORED)
@@ -81,25 +98,27 @@ int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_s
 	row = row_of(task);
 	if (!row)
 		return 0;
-	// 0 is SEND_SIG_NOINFO; 1 is SEND_SIG_PRIV, a signal by the kernel itself, such as the OOM
-	// killer's.
+	// 1 is SEND_SIG_PRIV, a signal by the kernel itself, such as the OOM killer's; 0 is
+	// SEND_SIG_NOINFO, by the kernel in the name of the current process.
 	if ((unsigned long)info > 1)
 		code = signal_code(info);
-	else if ((unsigned long)info == 1)
+	else if ((unsigned long)info == 1 || signal == SIGXFSZ)
 		code = SI_KERNEL;
 	if (code > 0 && is_crash(signal) && row->handled >= MOST_HANDLED)
 		return 0; // its delivery tells the same
 	if (code <= 0)
 		report_raised_again(signal, task, row);
-	event = new_event(COWPROF_SIGNAL_SENT, id_of(task));
-	if (!event)
+	sent = new_record(struct cowprof_signal, COWPROF_SIGNAL_SENT, id_of(task));
+	if (!sent)
 		return 0;
-	event->signal = signal;
-	event->sender = pid_of(bpf_get_current_task_btf());
-	bpf_get_current_comm(event->comm, sizeof(event->comm));
-	event->code = code;
-	submit(event, signal == 9 && was_there(row));
-	if (signal == 9 && !was_there(row))
+	sent->event.signal = signal;
+	sent->event.sender = pid_of(bpf_get_current_task_btf());
+	bpf_get_current_comm(sent->event.comm, sizeof(sent->event.comm));
+	sent->event.code = code;
+	if (signal == SIGKILL && code == SI_KERNEL)
+		sent->cpu_limit = used_up_cpu_limit(task);
+	submit(sent, signal == SIGKILL && was_there(row));
+	if (signal == SIGKILL && !was_there(row))
 		ring_bell();
 	return 0;
 }

@@ -178,6 +178,25 @@ def test_a_handler_that_raises_the_signal_of_another_process_again(start):
     assert re.match(rf"killed by SIGTERM from .* \(pid {os.getpid()}\)$", exit_of(report, victim)["text"])
 
 
+@pytest.mark.parametrize("soft, hard, evidence", [(1, 1, "SIGKILL: the hard limit of 1 s was reached"),
+                                                  (1, 2, "SIGKILL: the hard limit of 2 s was reached")])
+def test_cpu_time_that_is_used_up(soft, hard, evidence, start):
+    process, recording = start(f"cpu_time:{soft}:{hard}")
+    report = finished_report(process, recording)
+    assert_no_cause(report)
+    found = exit_of(report, ended(process, "cpu_time"))
+    assert found["text"] == "killed by SIGKILL: it used up its CPU time (RLIMIT_CPU, ulimit -t)"
+    assert any(evidence in line for line in found["evidence"]), found
+
+
+def test_the_limit_of_a_file_size(start, tmp_path):
+    process, recording = start(f"file_size:{tmp_path}/large")
+    report = finished_report(process, recording)
+    assert_no_cause(report)
+    assert exit_of(report, ended(process, "file_size"))["text"] == \
+        "killed by SIGXFSZ: a file that it wrote reached the limit of its size (RLIMIT_FSIZE, ulimit -f)"
+
+
 def test_a_command_that_kills_is_named(start):
     process, recording = start("killed_by_command")
     report = finished_report(process, recording)

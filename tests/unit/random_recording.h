@@ -160,8 +160,11 @@ class RandomRecording {
   void AddSideEvents(Sample* sample) {
     const int index = living_.begin()->first;
     const ProcessExeced execed = {.comm = Name(), .command = Name(), .executable = Name()};
-    const SignalSent sent = {
-        .signal = Int(1, 64), .code = Int(-6, 128), .sender = Int(0, 4'194'304), .sender_comm = Name()};
+    const SignalSent sent = {.signal = Int(1, 64),
+                             .code = Int(-6, 128),
+                             .sender = Int(0, 4'194'304),
+                             .sender_comm = Name(),
+                             .cpu_limit_seconds = Number()};
     SignalDelivered delivered = {
         .signal = 7, .code = Int(-6, 128), .address = random_(), .module = Name(), .symbol = Name()};
     if (Chance(0.5)) delivered.frame = Frame{Name(), Name(), Int(0, 99)};

@@ -78,9 +78,12 @@ std::optional<SeenEvent> SeenEventOf(const void* record, size_t size) {
       out.event.what = std::move(execed);
       return out;
     }
-    case COWPROF_SIGNAL_SENT:
-      out.event.what = SignalSent{event->signal, event->code, event->sender, TextIn(event->comm)};
+    case COWPROF_SIGNAL_SENT: {
+      SignalSent sent = {event->signal, event->code, event->sender, TextIn(event->comm)};
+      if (const auto* signal = As<cowprof_signal>(record, size)) sent.cpu_limit_seconds = signal->cpu_limit;
+      out.event.what = std::move(sent);
       return out;
+    }
     case COWPROF_SIGNAL_DELIVERED: {
       SignalDelivered delivered = {.signal = event->signal, .code = event->code};
       if (const auto* delivery = As<cowprof_delivery>(record, size)) AddDelivery(*delivery, &delivered, &out);

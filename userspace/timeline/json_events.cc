@@ -94,12 +94,14 @@ void Encode(const SignalSent& sent, Json* json) {
   (*json)["code"] = sent.code;
   (*json)["sender"] = sent.sender;
   if (!sent.sender_comm.empty()) (*json)["sender_comm"] = sent.sender_comm;
+  if (sent.cpu_limit_seconds > 0) (*json)["cpu_limit_seconds"] = sent.cpu_limit_seconds;
 }
 void Decode(const Json& json, SignalSent* sent) {
   sent->signal = NumberOf<int>(json, "signal");
   sent->code = NumberOf<int>(json, "code");
   sent->sender = NumberOf<pid_t>(json, "sender");
   sent->sender_comm = TextOf(json, "sender_comm");
+  sent->cpu_limit_seconds = NumberOf<uint64_t>(json, "cpu_limit_seconds");
 }
 
 const char* KindOf(const SignalDelivered&) { return "signal_delivered"; }

@@ -142,6 +142,22 @@ def terminated_after_cleanup():
         time.sleep(0.1)  # Python calls the handler between two of them if the signal comes just before one
 
 
+def cpu_time(soft, hard):
+    """Works until it has used up its CPU time, deaf to the warning."""
+    signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(soft), int(hard)))
+    while True:
+        pass
+
+
+def file_size(path):
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
+    with open(path, "wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * MIB)
+
+
 def read_objects():
     """Reads the parent's objects, which copies their pages, until it is killed; lives on if it is not."""
     for record in DATA:

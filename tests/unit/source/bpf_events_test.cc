@@ -94,6 +94,13 @@ TEST_CASE("ring records: the program of an exec") {
   CHECK(Seen(record, sizeof(cowprof_event))->event.As<ProcessExeced>()->executable.empty());
 }
 
+TEST_CASE("ring records: what the kernel knows of a signal that it sent") {
+  cowprof_signal record = {.event = {.kind = COWPROF_SIGNAL_SENT, .signal = 9}};
+  CHECK(SeenAs<SignalSent>(record) == SignalSent{.signal = 9});
+  record.cpu_limit = 2;
+  CHECK(SeenAs<SignalSent>(record) == SignalSent{.signal = 9, .cpu_limit_seconds = 2});
+}
+
 TEST_CASE("ring records: not an event, or truncated") {
   cowprof_event record = {};
   for (const cowprof_event_kind kind : {COWPROF_FORK, COWPROF_EXIT, COWPROF_NEWS, COWPROF_FORK_SEEN}) {

@@ -60,6 +60,7 @@ struct SignalSent {
   int code = 0;      // si_code
   pid_t sender = 0;  // 0: outside of our pid namespace
   std::string sender_comm;
+  uint64_t cpu_limit_seconds = 0;  // SIGKILL: the receiver's hard RLIMIT_CPU, if it had used it up; else 0
   bool operator==(const SignalSent&) const = default;
 };
 

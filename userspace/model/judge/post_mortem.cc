@@ -105,17 +105,27 @@ std::vector<std::string> OomEvidence(const ProcessModel& process, const RunModel
 }
 
 // The kernel sends SIGXCPU at the soft limit and each second beyond it, and SIGKILL at the hard one
-// (check_process_timers(), kernel/time/posix-cpu-timers.c). Empty if it sent no SIGXCPU.
+// (check_process_timers(), kernel/time/posix-cpu-timers.c). Empty if neither was seen to be reached.
 PostMortem OfCpuTime(const ProcessModel& process) {
   for (const Event& event : process.signals) {
     const auto* sent = event.As<SignalSent>();
-    if (sent != nullptr && sent->signal == SIGXCPU && sent->code == SI_KERNEL) {
-      return {.text = ": it used up its CPU time (RLIMIT_CPU, ulimit -t)",
-              .evidence = {
-                  absl::StrCat("at ", HumanDuration(event.t), " the kernel sent SIGXCPU: the soft limit was reached")}};
-    }
+    if (sent == nullptr || sent->code != SI_KERNEL) continue;
+    const bool hard = sent->signal == SIGKILL && sent->cpu_limit_seconds > 0;
+    if (!hard && sent->signal != SIGXCPU) continue;
+    const std::string limit =
+        hard ? absl::StrCat("hard limit of ", HumanCount(sent->cpu_limit_seconds), " s") : "soft limit";
+    return {.text = ": it used up its CPU time (RLIMIT_CPU, ulimit -t)",
+            .evidence = {absl::StrCat("at ", HumanDuration(event.t), " the kernel sent ", SignalName(sent->signal),
+                                      ": the ", limit, " was reached")}};
   }
   return {};
+}
+
+// Empty if another process sent SIGXFSZ.
+PostMortem OfFileSize(const ProcessModel& process) {
+  const SignalSent* sent = KillingSignal(process).sent;
+  if (sent == nullptr || sent->code != SI_KERNEL) return {};
+  return {.text = ": a file that it wrote reached the limit of its size (RLIMIT_FSIZE, ulimit -f)"};
 }
 
 PostMortem OfKill(const ProcessModel& process, const RunModel& model) {
@@ -212,6 +222,8 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
     found = OfKill(process, model);
   } else if (process.exit->signal == SIGXCPU) {
     found = OfCpuTime(process);
+  } else if (process.exit->signal == SIGXFSZ) {
+    found = OfFileSize(process);
   } else if (const SignalDelivered* delivery = FatalDelivery(process)) {
     found = OfDelivery(*delivery, model);
   }

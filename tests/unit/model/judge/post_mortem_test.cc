@@ -666,6 +666,23 @@ TEST_CASE("post-mortem: CPU time is used up only if the kernel says so") {
   CHECK_FALSE(absl::StrContains(died({soft, Sent(1, SIGKILL, 0, 77)}, SIGKILL), "CPU time"));
   CHECK_FALSE(absl::StrContains(died({soft, Sent(1, SIGKILL, SI_KERNEL, 77)}, SIGKILL), "CPU time"));
   CHECK_FALSE(absl::StrContains(died({hard}, SIGKILL), "CPU time"));
+  // The soft limit is no lower than the hard one, or SIGXCPU is ignored.
+  Event used_up = hard;
+  used_up.As<SignalSent>()->cpu_limit_seconds = 2;
+  CHECK(died({used_up}, SIGKILL) == "killed by SIGKILL" + by_limit);
+  Story story(1);
+  story.Add({used_up, Exited(1, SIGKILL)});
+  CHECK(Of(story, 1).evidence ==
+        std::vector<std::string>{"at 2.0 s the kernel sent SIGKILL: the hard limit of 2 s was reached"});
+}
+
+TEST_CASE("post-mortem: the limit of a file's size, unless another process sent the signal") {
+  Story story(2);
+  story.Add({Sent(1, SIGXFSZ, kKernel, 1001), Exited(1, SIGXFSZ), Sent(2, SIGXFSZ, SI_USER, 4242), Exited(2, SIGXFSZ)});
+  CHECK(Of(story, 1).text ==
+        "killed by SIGXFSZ: a file that it wrote reached the limit of its size (RLIMIT_FSIZE, ulimit -f)");
+  CHECK(Of(story, 1).evidence == std::vector<std::string>{"SIGXFSZ came from the kernel"});
+  CHECK(Of(story, 2).text == "killed by SIGXFSZ from sh (pid 4242)");
 }
 
 TEST_CASE("post-mortem: every cgroup whose limit killed is named, each once") {
