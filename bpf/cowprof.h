@@ -246,6 +246,7 @@ struct cowprof_exec {
 struct cowprof_signal {
 	struct cowprof_event event;
 	unsigned long long cpu_limit; // of SIGKILL: the hard RLIMIT_CPU in s, if used up; else 0
+	unsigned long long sender_exiting; // sent by the kernel for it (PR_SET_PDEATHSIG)
 };
 
 enum cowprof_file_kind {

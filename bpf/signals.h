@@ -10,6 +10,7 @@ enum {
 	SIGXFSZ = 25,
 	TRACE_SIGNAL_IGNORED = 1, // include/trace/events/signal.h
 	SI_KERNEL = 0x80, // si_code of the kernel; of a process: below 1
+	PF_EXITING = 4,
 	PAGE_BITS = 12,
 	MOST_CGROUP_LEVELS = 16,
 	CHARGE_BATCH = 64, // pages per charge (MEMCG_CHARGE_BATCH, mm/memcontrol.c)
@@ -89,9 +90,10 @@ SEC("?tp_btf/signal_generate")
 int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_struct *task,
 	     int group, int result)
 {
+	struct task_struct *sender = bpf_get_current_task_btf();
 	struct cowprof_process_row *row;
 	struct cowprof_signal *sent;
-	int code = 0;
+	int code = 0, exiting = 0;
 
 	if (signal < 1 || signal > 31 || !is_deadly(signal) || result == TRACE_SIGNAL_IGNORED)
 		return 0;
@@ -99,11 +101,14 @@ int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_s
 	if (!row)
 		return 0;
 	// 1 is SEND_SIG_PRIV, a signal by the kernel itself, such as the OOM killer's; 0 is
-	// SEND_SIG_NOINFO, by the kernel in the name of the current process.
+	// SEND_SIG_NOINFO, by the kernel in the name of `sender`. Not compared with 0: verifiers
+	// since 6.3 take `info` for a pointer that is never NULL, and drop that branch.
 	if ((unsigned long)info > 1)
 		code = signal_code(info);
 	else if ((unsigned long)info == 1 || signal == SIGXFSZ)
 		code = SI_KERNEL;
+	else
+		exiting = (sender->flags & PF_EXITING) != 0;
 	if (code > 0 && is_crash(signal) && row->handled >= MOST_HANDLED)
 		return 0; // its delivery tells the same
 	if (code <= 0)
@@ -112,9 +117,10 @@ int BPF_PROG(signal_sent, int signal, struct kernel_siginfo *info, struct task_s
 	if (!sent)
 		return 0;
 	sent->event.signal = signal;
-	sent->event.sender = pid_of(bpf_get_current_task_btf());
+	sent->event.sender = pid_of(sender);
 	bpf_get_current_comm(sent->event.comm, sizeof(sent->event.comm));
 	sent->event.code = code;
+	sent->sender_exiting = exiting;
 	if (signal == SIGKILL && code == SI_KERNEL)
 		sent->cpu_limit = used_up_cpu_limit(task);
 	submit(sent, signal == SIGKILL && was_there(row));

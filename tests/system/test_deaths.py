@@ -197,6 +197,19 @@ def test_the_limit_of_a_file_size(start, tmp_path):
         "killed by SIGXFSZ: a file that it wrote reached the limit of its size (RLIMIT_FSIZE, ulimit -f)"
 
 
+@pytest.mark.parametrize("way", ["bound_to_parent", "bound_to_thread"])
+def test_a_process_that_dies_with_its_parent(way, start):
+    process, recording = start(way)
+    child = process.await_line("role", "bound")["pid"]
+    parent = ended(process, way)
+    harness.wait_until(lambda: recording_deaths(recording), "the child's death in the recording")
+    report = finished_report(process, recording)
+    assert_no_cause(report)
+    text = exit_of(report, child)["text"]
+    assert text.startswith("killed by SIGKILL, as ") and f" (pid {parent})" in text and text.endswith("(PR_SET_PDEATHSIG)")
+    assert (" that started it ended" in text) == (way == "bound_to_thread"), text
+
+
 def test_a_command_that_kills_is_named(start):
     process, recording = start("killed_by_command")
     report = finished_report(process, recording)

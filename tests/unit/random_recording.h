@@ -164,7 +164,8 @@ class RandomRecording {
                              .code = Int(-6, 128),
                              .sender = Int(0, 4'194'304),
                              .sender_comm = Name(),
-                             .cpu_limit_seconds = Number()};
+                             .cpu_limit_seconds = Number(),
+                             .sender_exiting = Chance(0.5)};
     SignalDelivered delivered = {
         .signal = 7, .code = Int(-6, 128), .address = random_(), .module = Name(), .symbol = Name()};
     if (Chance(0.5)) delivered.frame = Frame{Name(), Name(), Int(0, 99)};

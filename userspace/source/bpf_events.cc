@@ -80,7 +80,10 @@ std::optional<SeenEvent> SeenEventOf(const void* record, size_t size) {
     }
     case COWPROF_SIGNAL_SENT: {
       SignalSent sent = {event->signal, event->code, event->sender, TextIn(event->comm)};
-      if (const auto* signal = As<cowprof_signal>(record, size)) sent.cpu_limit_seconds = signal->cpu_limit;
+      if (const auto* signal = As<cowprof_signal>(record, size)) {
+        sent.cpu_limit_seconds = signal->cpu_limit;
+        sent.sender_exiting = signal->sender_exiting != 0;
+      }
       out.event.what = std::move(sent);
       return out;
     }

@@ -95,6 +95,7 @@ void Encode(const SignalSent& sent, Json* json) {
   (*json)["sender"] = sent.sender;
   if (!sent.sender_comm.empty()) (*json)["sender_comm"] = sent.sender_comm;
   if (sent.cpu_limit_seconds > 0) (*json)["cpu_limit_seconds"] = sent.cpu_limit_seconds;
+  if (sent.sender_exiting) (*json)["sender_exiting"] = true;
 }
 void Decode(const Json& json, SignalSent* sent) {
   sent->signal = NumberOf<int>(json, "signal");
@@ -102,6 +103,7 @@ void Decode(const Json& json, SignalSent* sent) {
   sent->sender = NumberOf<pid_t>(json, "sender");
   sent->sender_comm = TextOf(json, "sender_comm");
   sent->cpu_limit_seconds = NumberOf<uint64_t>(json, "cpu_limit_seconds");
+  sent->sender_exiting = BoolOf(json, "sender_exiting");
 }
 
 const char* KindOf(const SignalDelivered&) { return "signal_delivered"; }

@@ -17,6 +17,7 @@ import threading
 import time
 
 MIB = 1 << 20
+PR_SET_PDEATHSIG = 1
 DATA = []  # inherited by the workers, if one of the ways reads it
 
 
@@ -156,6 +157,27 @@ def file_size(path):
     with open(path, "wb", buffering=0) as file:
         while True:
             file.write(b"x" * MIB)
+
+
+def bound_to_parent():
+    """Ends, and with it its child."""
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.write(write_end, b"x")
+        time.sleep(60)
+    os.read(read_end, 1)
+    say(role="bound", pid=child)
+
+
+def bound_to_thread():
+    """The thread that started its child ends, and with it the child."""
+    thread = threading.Thread(target=bound_to_parent)
+    thread.start()
+    thread.join()
+    os.wait()
+    time.sleep(2)
 
 
 def read_objects():

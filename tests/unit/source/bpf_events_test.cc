@@ -98,7 +98,8 @@ TEST_CASE("ring records: what the kernel knows of a signal that it sent") {
   cowprof_signal record = {.event = {.kind = COWPROF_SIGNAL_SENT, .signal = 9}};
   CHECK(SeenAs<SignalSent>(record) == SignalSent{.signal = 9});
   record.cpu_limit = 2;
-  CHECK(SeenAs<SignalSent>(record) == SignalSent{.signal = 9, .cpu_limit_seconds = 2});
+  record.sender_exiting = 1;
+  CHECK(SeenAs<SignalSent>(record) == SignalSent{.signal = 9, .cpu_limit_seconds = 2, .sender_exiting = true});
 }
 
 TEST_CASE("ring records: not an event, or truncated") {

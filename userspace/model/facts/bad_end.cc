@@ -44,9 +44,6 @@ bool SupervisesUvicorn(const ProcessModel& process) {
   return false;
 }
 
-// A supervisor that does not end itself.
-constexpr absl::Duration kLivesOn = absl::Seconds(1);
-
 bool AsksForEnd(int signal) { return signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
 
 // A process that ends later than this after a request ended for another reason. Slurm and Kubernetes wait 30 s before

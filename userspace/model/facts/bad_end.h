@@ -12,6 +12,8 @@ namespace cowprof {
 
 // A trainer that fails this soon after a worker, or after another rank, fails by that; later, both ends are told.
 constexpr absl::Duration kPassedOnWithin = absl::Seconds(10);
+// A parent or supervisor that outlives a death by this much does not end itself.
+constexpr absl::Duration kLivesOn = absl::Seconds(1);
 
 // The signal that killed the process, and when it was sent: the first SIGKILL, or the last of any other signal, since
 // the process survived the earlier ones. Where a handler raised it again, the one that the handler took. Null: the

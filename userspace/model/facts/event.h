@@ -61,6 +61,7 @@ struct SignalSent {
   pid_t sender = 0;  // 0: outside of our pid namespace
   std::string sender_comm;
   uint64_t cpu_limit_seconds = 0;  // SIGKILL: the receiver's hard RLIMIT_CPU, if it had used it up; else 0
+  bool sender_exiting = false;     // nobody called kill: the kernel sent it as the sender ended (PR_SET_PDEATHSIG)
   bool operator==(const SignalSent&) const = default;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "model/facts/bad_end.h"
@@ -20,6 +21,12 @@ bool IsFault(const SignalDelivered& delivered) { return delivered.code > 0; }  /
 
 // ---- SIGKILL ----
 
+// "bash (pid 4242)"
+std::string SendersName(const SignalSent& sent) {
+  return absl::StrCat(sent.sender_comm.empty() ? "a process" : Printable(sent.sender_comm),
+                      sent.sender == 0 ? " outside this container" : absl::StrCat(" (pid ", sent.sender, ")"));
+}
+
 // "from its parent", "from bash (pid 4242)"
 std::string Sender(absl::Duration t, const SignalSent& sent, const ProcessModel& process, const RunModel& model) {
   if (sent.code == SI_KERNEL) return "from the kernel";
@@ -32,8 +39,17 @@ std::string Sender(absl::Duration t, const SignalSent& sent, const ProcessModel&
     if (command && !sent.sender_comm.empty()) break;
     return absl::StrCat("from ", NameOf(other, model));
   }
-  return absl::StrCat("from ", sent.sender_comm.empty() ? "a process" : Printable(sent.sender_comm),
-                      sent.sender == 0 ? " outside this container" : absl::StrCat(" (pid ", sent.sender, ")"));
+  return absl::StrCat("from ", SendersName(sent));
+}
+
+// Of a signal that PR_SET_PDEATHSIG asked for: "as its parent bash (pid 4242) ended". The kernel sends it as soon as
+// the thread ends that started the process.
+std::string ParentsEnd(absl::Duration t, const SignalSent& sent, const RunModel& model) {
+  const bool lives = absl::c_any_of(model.processes, [&](const ProcessModel& other) {
+    return other.id.pid == sent.sender && other.started <= t && (!other.ended || *other.ended > t + kLivesOn);
+  });
+  return absl::StrCat(lives ? "as the thread of " : "as its parent ", SendersName(sent),
+                      lives ? " that started it" : "", " ended (PR_SET_PDEATHSIG)");
 }
 
 std::string FormatOom(const LimitSample& limit) {
@@ -228,7 +244,10 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
     found = OfDelivery(*delivery, model);
   }
   const auto [t, sent] = KillingSignal(process);
-  if (found.text.empty() && sent != nullptr && sent->code != SI_KERNEL) {
+  const bool by_parents_end = sent != nullptr && sent->sender_exiting;
+  if (found.text.empty() && by_parents_end) {
+    found.text = absl::StrCat(", ", ParentsEnd(t, *sent, model));
+  } else if (found.text.empty() && sent != nullptr && sent->code != SI_KERNEL) {
     found.text = absl::StrCat(" ", Sender(t, *sent, process, model),
                               IsFromOomDaemon(*sent)               ? " as memory ran short"
                               : IsUvicornTimeout(process, model)   ? " (uvicorn's health check, not the OOM killer)"
@@ -236,8 +255,11 @@ PostMortem OfSignal(const ProcessModel& process, const RunModel& model) {
                               : sent->signal == SIGKILL            ? " (gunicorn's timeout, not the OOM killer)"
                                                                    : " (gunicorn's timeout)");
   }
-  if (sent != nullptr && found.cause.empty() && found.evidence.empty())
-    found.evidence.push_back(absl::StrCat(SignalName(sent->signal), " came ", Sender(t, *sent, process, model)));
+  if (sent != nullptr && found.cause.empty() && found.evidence.empty()) {
+    found.evidence.push_back(
+        by_parents_end ? absl::StrCat("the kernel sent ", SignalName(sent->signal), " ", ParentsEnd(t, *sent, model))
+                       : absl::StrCat(SignalName(sent->signal), " came ", Sender(t, *sent, process, model)));
+  }
   if (sent != nullptr && IsUvicornTimeout(process, model)) {
     found.evidence.push_back(
         "uvicorn kills a worker that does not answer within --timeout-worker-healthcheck (5 s unless set), as while C "

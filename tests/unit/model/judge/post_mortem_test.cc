@@ -158,6 +158,30 @@ TEST_CASE("post-mortem: a command that the program ran is named, not only number
   CHECK(Of(story, 3).text == "killed by SIGKILL from sh (pid 1005)");
 }
 
+TEST_CASE("post-mortem: the kernel kills a process as its parent ends") {
+  const auto bound = [](int index, int signal = SIGKILL) {
+    Event event = Sent(index, signal, SI_USER, 1001, "python3");
+    event.As<SignalSent>()->sender_exiting = true;
+    return event;
+  };
+  const std::string how = "as its parent python3 (pid 1001) ended (PR_SET_PDEATHSIG)";
+  Story story(1);
+  story.Add({Started(2, 1), Started(3, 1), Started(4, 1)});
+  story.Add({Exited(1, 1 << 8), bound(2), Exited(2, SIGKILL), bound(3, SIGTERM), Sent(3, SIGTERM, kThreadKill, 1003),
+             Exited(3, SIGTERM), Sent(4, SIGKILL, SI_USER, 1001, "python3"), Exited(4, SIGKILL)});
+  CHECK(Of(story, 2).text == "killed by SIGKILL, " + how);
+  CHECK(Of(story, 2).evidence == std::vector<std::string>{"the kernel sent SIGKILL " + how});
+  CHECK(!Of(story, 2).badly);
+  CHECK(Of(story, 3).text == "killed by SIGTERM, " + how);  // a handler raised it again
+  CHECK(Of(story, 4).text == "killed by SIGKILL from its parent");
+  // The parent lives on.
+  Story thread(1);
+  thread.Add({Started(2, 1)});
+  thread.Add({bound(2), Exited(2, SIGKILL)});
+  CHECK(Of(thread, 2).text ==
+        "killed by SIGKILL, as the thread of python3 (pid 1001) that started it ended (PR_SET_PDEATHSIG)");
+}
+
 TEST_CASE("post-mortem: a program kills the workers that a forkserver forked for it") {
   Story story(2);
   const std::string server = "python -c from multiprocessing.forkserver import main; main(8)";
