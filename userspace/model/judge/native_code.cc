@@ -79,9 +79,9 @@ constexpr Runtime kRuntimes[] = {
     {.name = "SQLite",
      .modules = {"libsqlite3.so*", "_sqlite3.*"},
      .advice =
-         {{{"SQLite writes to the pages of a database in memory as it reads them. Let each worker open a database in a "
-            "file for itself, whose pages all share in the page cache: a connection must not be carried across a fork, "
-            "nor is one in memory made for it."}}}},
+         {{{"SQLite writes to the pages of a database in memory as it reads them, and no connection may be carried "
+            "across a fork. Let each worker open the database from a file: what they read is then shared, in the "
+            "kernel's page cache."}}}},
     {.name = "Ruby",
      .modules = {"ruby", "ruby2*", "ruby3*", "libruby*"},
      .advice =

@@ -92,6 +92,8 @@ TEST_CASE("native code: a runtime is told by the file that is mapped") {
   for (const char* module : {"php8.2", "php-fpm8.2", "libphp.so", "libphp8.2.so"}) CHECK(name(module) == "PHP");
   for (const char* module : {"pypy3", "libpypy3.9-c.so", "libpypy3-c.so"}) CHECK(name(module) == "PyPy");
   for (const char* module : {"ruby", "ruby3.1", "libruby-3.1.so.3.1.2"}) CHECK(name(module) == "Ruby");
+  for (const char* module : {"libsqlite3.so.0.8.6", "_sqlite3.cpython-311-x86_64-linux-gnu.so"})
+    CHECK(name(module) == "SQLite");
   for (const char* module :
        {"perldoc-server", "Rserve", "libRblas.so", "phpx", "redis-server", "ruby_loader", "", "*"}) {
     INFO(module);
