@@ -25,7 +25,9 @@ Held HeldThen(const ProcessModel& process, const std::vector<Held>& then) {
                                       [](const Held& held, int index) { return held.index < index; });
   if (found != then.end() && found->index == process.index) return *found;
   const Count nothing = process.origin == Origin::kForked ? Count(0) : std::nullopt;
-  return {.private_bytes = nothing, .shm_pages = nothing, .anon_pages = process.first_anon_pages ? Count(process.first_anonymous_pages()) : std::nullopt};
+  return {.private_bytes = nothing,
+          .shm_pages = nothing,
+          .anon_pages = process.first_anon_pages ? Count(process.first_anonymous_pages()) : std::nullopt};
 }
 
 std::string LargestCause(const CauseCounts& then, const CauseCounts& now) {
