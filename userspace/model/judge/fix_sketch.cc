@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "absl/strings/substitute.h"
 #include "model/judge/fix_sketch_texts.h"
+#include "model/judge/item_sketch_texts.h"
 
 namespace cowprof {
 namespace {

@@ -6,6 +6,12 @@
 #include "model/saturating.h"
 
 namespace cowprof {
+namespace {
+
+// A sample of 64 says little of items whose sizes differ widely, and long texts take as much pickled as they are.
+constexpr double kClearlyMore = 3;
+
+}  // namespace
 
 const PickleItems* ItemsOf(const Facts& facts) {
   const SeenStartMethods* const seen = facts.start_methods();
@@ -27,7 +33,7 @@ std::string WhyNotPacked(const Facts& facts) {
   const uint64_t packed = PackedBytes(facts);
   if (packed == 0) return "";
   const PickleLook& look = facts.start_methods()->look;
-  if (!look.held || packed <= look.held->best) return "";
+  if (!look.held || packed <= kClearlyMore * look.held->best) return "";
   const PickleItems& items = *look.items;
   return absl::StrCat("items share objects, and pickled one by one all ", HumanCount(items.count), " of ",
                       Printable(items.path), " would take about ", HumanBytes(packed), "; as they are they take about ",

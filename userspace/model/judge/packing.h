@@ -18,7 +18,8 @@ uint64_t PackedBytes(const Facts& facts);
 // Whether the items are the values of a dict.
 bool AreReadByKey(const Facts& facts);
 
-// Items that share objects: a buffer in which each has its own would be larger than they are now, and this says so.
+// Items that share objects: a buffer in which each has its own would be three times as large as they are now, or
+// larger, and this says so.
 // "": it would not be, or it is not known.
 std::string WhyNotPacked(const Facts& facts);
 

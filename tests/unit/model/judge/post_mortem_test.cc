@@ -690,7 +690,7 @@ TEST_CASE("post-mortem: CPU time is used up only if the kernel says so") {
   CHECK_FALSE(absl::StrContains(died({soft, Sent(1, SIGKILL, 0, 77)}, SIGKILL), "CPU time"));
   CHECK_FALSE(absl::StrContains(died({soft, Sent(1, SIGKILL, SI_KERNEL, 77)}, SIGKILL), "CPU time"));
   CHECK_FALSE(absl::StrContains(died({hard}, SIGKILL), "CPU time"));
-  // The soft limit is no lower than the hard one, or SIGXCPU is ignored.
+  // The soft limit equals the hard one, or SIGXCPU is ignored.
   Event used_up = hard;
   used_up.As<SignalSent>()->cpu_limit_seconds = 2;
   CHECK(died({used_up}, SIGKILL) == "killed by SIGKILL" + by_limit);

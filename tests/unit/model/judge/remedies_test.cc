@@ -118,7 +118,9 @@ TEST_CASE("items that share objects are not pickled one by one; those of a dict 
   CHECK(with_buffer.ends_with(" The buffer takes about 38.1 MiB."));
   CHECK(usual.find("or all items pickled into one buffer.") != std::string::npos);
   CHECK(packed.find("items = Packed(load())") != std::string::npos);
-  CHECK(std::get<0>(told(0)) == "");  // an older recording
+  CHECK(std::get<0>(told(0)) == "");    // an older recording
+  CHECK(std::get<0>(told(700)) == "");  // 267 MiB: a sample that met the longest texts
+  CHECK(std::get<0>(told(1000)) != "");
   look.items->type = "dict";
   CHECK(std::get<3>(told(100)).ends_with("items = PackedDict(load())"));
   look.items->mix.tensors = 64;

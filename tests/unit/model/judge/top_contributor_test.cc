@@ -48,7 +48,7 @@ TEST_CASE("copied pages of files are new to the process, and keep their cause") 
   CHECK(top_contributor.copied_bytes == 50 * kMb);
 }
 
-TEST_CASE("what was new long ago, and is in the private memory only now, is no gain") {
+TEST_CASE("memory that was new long ago does not count when private_bytes catches up") {
   RunModel model;
   model.processes = {Worker(1, 20)};
   model.processes[0].first_anon_pages = 1 * kPagesOfMb;
